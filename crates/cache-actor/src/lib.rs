@@ -1,0 +1,1 @@
+//! Owner threads and messages instead of locks.

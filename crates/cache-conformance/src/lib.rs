@@ -1,0 +1,1 @@
+//! The shared corpus of tests: sequential model, linearizability, drops, panics, re-entry.

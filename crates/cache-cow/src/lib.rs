@@ -1,0 +1,1 @@
+//! Copy-on-write: an atomic pointer to an immutable map.

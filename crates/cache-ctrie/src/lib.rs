@@ -1,0 +1,1 @@
+//! A concurrent hash trie with constant-time snapshots and writable forks.

@@ -1,0 +1,1 @@
+//! One lock, one map: mutex, rwlock, and the unsynchronised baseline.

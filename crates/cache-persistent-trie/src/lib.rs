@@ -1,0 +1,1 @@
+//! A persistent hash trie published by compare-and-swap: hamt and hamt256.

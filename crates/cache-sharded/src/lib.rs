@@ -1,0 +1,1 @@
+//! Lock striping: a mutex or a read-write lock per shard.

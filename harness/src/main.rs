@@ -1,0 +1,2 @@
+//! The measuring program: `harness list`, `harness run`.
+fn main() {}
