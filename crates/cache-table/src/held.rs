@@ -74,7 +74,10 @@ impl Held {
                 stack.nest(previous, address, map);
             }
             stack.innermost.set(address);
-            Self { previous, _not_send: PhantomData }
+            Self {
+                previous,
+                _not_send: PhantomData,
+            }
         })
     }
 
@@ -100,7 +103,9 @@ impl Drop for Held {
 impl Stack {
     fn contains(&self, address: usize) -> bool {
         self.innermost.get() == address
-            || self.addresses[..self.outer.get()].iter().any(|held| held.get() == address)
+            || self.addresses[..self.outer.get()]
+                .iter()
+                .any(|held| held.get() == address)
     }
 
     /// Moves `previous` to the outer maps to make room for `address`, or refuses.
@@ -112,7 +117,9 @@ impl Stack {
         }
         let outer = self.outer.get();
         let Some(place) = self.addresses.get(outer) else {
-            panic!("re-entrant call refused: this thread already holds the locks of {MAX_NESTED} maps");
+            panic!(
+                "re-entrant call refused: this thread already holds the locks of {MAX_NESTED} maps"
+            );
         };
         place.set(previous);
         self.outer.set(outer + 1);
@@ -137,7 +144,12 @@ mod tests {
         match catch_unwind(AssertUnwindSafe(|| Held::enter(address, "Test"))) {
             Ok(_) => false,
             Err(payload) => {
-                assert!(payload.downcast_ref::<String>().expect("a message").contains("re-entrant"));
+                assert!(
+                    payload
+                        .downcast_ref::<String>()
+                        .expect("a message")
+                        .contains("re-entrant")
+                );
                 true
             }
         }
@@ -145,7 +157,9 @@ mod tests {
 
     #[test]
     fn the_same_map_is_refused_at_every_depth_and_free_afterwards() {
-        let frames: Vec<_> = (1..=5).map(|address| Held::enter(address, "Test")).collect();
+        let frames: Vec<_> = (1..=5)
+            .map(|address| Held::enter(address, "Test"))
+            .collect();
         assert!((1..=5).all(refused));
         assert!(!refused(6));
         assert!((1..=5).all(Held::is_held) && !Held::is_held(6));
@@ -170,7 +184,9 @@ mod tests {
 
     #[test]
     fn too_deep_is_refused_and_harmless() {
-        let frames: Vec<_> = (1..=MAX_NESTED).map(|address| Held::enter(address, "Test")).collect();
+        let frames: Vec<_> = (1..=MAX_NESTED)
+            .map(|address| Held::enter(address, "Test"))
+            .collect();
         assert!(refused(MAX_NESTED + 1));
         for frame in frames.into_iter().rev() {
             drop(frame);

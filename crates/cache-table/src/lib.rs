@@ -37,6 +37,6 @@ mod table;
 
 pub use crate::held::{Held, MAX_NESTED};
 #[cfg(feature = "locks")]
-pub use crate::lock::{Lock, LockKind, MutexLock, RwLock};
+pub use crate::lock::{Lock, LockKind, MutexLock, ReadGuard, RwLock, WriteGuard};
 pub use crate::prefetch::{ProbeHint, prefetch_read};
 pub use crate::table::{Iter, Room, Table};

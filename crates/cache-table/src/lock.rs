@@ -7,8 +7,12 @@ pub trait LockKind {
     /// The lock of this family around a `T`.
     type Lock<T>: Lock<T>;
 
-    /// What reports and panic messages call it.
+    /// What `Debug` and reports call it.
     const NAME: &'static str;
+
+    /// Whether a thread that holds a lock of this kind and asks for it again may wait for ever. Designs then ask
+    /// [`Held`](crate::Held) first; `false` where the lock itself refuses such a call.
+    const BLOCKS: bool = true;
 }
 
 /// A value behind a lock that is never poisoned.
@@ -40,6 +44,12 @@ pub trait Lock<T> {
     /// The value.
     fn into_inner(self) -> T;
 }
+
+/// What [`Lock::read`] of the kind `L` around a `T` returns.
+pub type ReadGuard<'a, L, T> = <<L as LockKind>::Lock<T> as Lock<T>>::Read<'a>;
+
+/// What [`Lock::write`] of the kind `L` around a `T` returns.
+pub type WriteGuard<'a, L, T> = <<L as LockKind>::Lock<T> as Lock<T>>::Write<'a>;
 
 /// [`parking_lot::Mutex`]: one byte, readers exclude each other.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,8 +3,6 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::Table;
-
 /// Asks the processor to load the cache line at `address`, without waiting for it.
 ///
 /// A hint: any address is allowed, mapped or not; nothing is read as far as the program can tell. It does nothing
@@ -31,7 +29,8 @@ pub fn prefetch_read(address: usize) {
     }
 }
 
-/// Where the buckets of a [`Table`] lie in memory, readable without the table's lock.
+/// Where the buckets of a [`Table`](crate::Table) with entries of type `T = (K, V)` lie in memory, readable without
+/// the table's lock: see [`Table::publish`](crate::Table::publish).
 ///
 /// A lookup misses the cache at least twice: for the control bytes and for the entry. Under a lock these two follow
 /// one another. A thread that knows where the table lies can ask for both lines *before* it takes the lock, and the
@@ -40,31 +39,35 @@ pub fn prefetch_read(address: usize) {
 /// The hint may be stale, because the table was moved since: then the wrong lines are loaded, which costs time and
 /// changes nothing else. The same holds if a later hashbrown lays its buckets out differently.
 #[derive(Debug)]
-pub struct ProbeHint<K, V> {
+pub struct ProbeHint<T> {
     /// The address of the first control byte, 0 while unknown. Buckets lie below it, the first one nearest.
     control: AtomicUsize,
     /// The number of buckets (a power of two) minus one.
     mask: AtomicUsize,
     /// It speaks about entries and holds none.
-    _entries: PhantomData<fn(K, V) -> (K, V)>,
+    _entries: PhantomData<fn(T) -> T>,
 }
 
-impl<K, V> Default for ProbeHint<K, V> {
+impl<T> Default for ProbeHint<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K, V> ProbeHint<K, V> {
+impl<T> ProbeHint<T> {
     /// The hint of an empty table: [`prefetch`](ProbeHint::prefetch) does nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { control: AtomicUsize::new(0), mask: AtomicUsize::new(0), _entries: PhantomData }
+        Self {
+            control: AtomicUsize::new(0),
+            mask: AtomicUsize::new(0),
+            _entries: PhantomData,
+        }
     }
 
-    /// Notes where `table` lies now. O(1) unless the table is nearly empty, then O(buckets / 16).
-    pub fn publish(&self, table: &Table<K, V>) {
-        let (control, mask) = table.layout().unwrap_or((0, 0));
+    /// Notes where the control bytes begin and the number of buckets minus one.
+    pub(crate) fn set(&self, layout: Option<(usize, usize)>) {
+        let (control, mask) = layout.unwrap_or((0, 0));
         // Relaxed, both: nothing is ever read through the address. A thread that sees a new address with an old
         // mask asks for a useless line.
         self.mask.store(mask, Ordering::Relaxed);
@@ -74,13 +77,15 @@ impl<K, V> ProbeHint<K, V> {
     /// Asks for the lines that a lookup of `hash` is likely to touch.
     #[inline(always)]
     pub fn prefetch(&self, hash: u64) {
-        // Relaxed: see `publish`.
+        // Relaxed: see `set`.
         let control = self.control.load(Ordering::Relaxed);
         if control != 0 {
-            #[expect(clippy::cast_possible_truncation, reason = "hashbrown uses the low bits of the hash likewise")]
+            // The low bits of the hash choose the bucket in hashbrown too.
             let bucket = hash as usize & self.mask.load(Ordering::Relaxed);
             prefetch_read(control.wrapping_add(bucket));
-            prefetch_read(control.wrapping_sub(bucket.wrapping_add(1).wrapping_mul(size_of::<(K, V)>())));
+            prefetch_read(
+                control.wrapping_sub(bucket.wrapping_add(1).wrapping_mul(size_of::<T>())),
+            );
         }
     }
 }

@@ -8,6 +8,8 @@ use std::mem;
 use hashbrown::HashTable;
 use hashbrown::hash_table;
 
+use crate::ProbeHint;
+
 /// An unordered table of `(K, V)` pairs over [`hashbrown::HashTable`], addressed by a hash that the caller computes.
 ///
 /// # Guarantees
@@ -45,7 +47,9 @@ impl<K, V> Table<K, V> {
     /// An empty table without buckets. O(1), no allocation.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: HashTable::new() }
+        Self {
+            entries: HashTable::new(),
+        }
     }
 
     /// An empty table with buckets for `capacity` entries.
@@ -55,7 +59,9 @@ impl<K, V> Table<K, V> {
     pub fn with_capacity(capacity: usize) -> Self {
         let mut entries = HashTable::new();
         // There is nothing to rehash in an empty table. A refused hint changes nothing: see above.
-        let _ = entries.try_reserve(capacity, |_| unreachable!("an empty table has no keys to hash"));
+        let _ = entries.try_reserve(capacity, |_| {
+            unreachable!("an empty table has no keys to hash")
+        });
         Self { entries }
     }
 
@@ -85,7 +91,11 @@ impl<K, V> Table<K, V> {
     #[must_use]
     pub fn buckets(&self) -> usize {
         // A table that has not allocated yet shares one static, always empty bucket with all others.
-        if self.entries.allocation_size() == 0 { 0 } else { self.entries.num_buckets() }
+        if self.entries.allocation_size() == 0 {
+            0
+        } else {
+            self.entries.num_buckets()
+        }
     }
 
     /// The bytes that the buckets take, empty ones included.
@@ -105,7 +115,9 @@ impl<K, V> Table<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.entries.find(hash, |entry| entry.0.borrow() == key).map(|entry| &entry.1)
+        self.entries
+            .find(hash, |entry| entry.0.borrow() == key)
+            .map(|entry| &entry.1)
     }
 
     /// The value stored for `key`, to be changed or replaced in place.
@@ -119,7 +131,9 @@ impl<K, V> Table<K, V> {
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
-        self.entries.find_mut(hash, |entry| entry.0.borrow() == key).map(|entry| &mut entry.1)
+        self.entries
+            .find_mut(hash, |entry| entry.0.borrow() == key)
+            .map(|entry| &mut entry.1)
     }
 
     /// Takes the entry of `key` out.
@@ -148,7 +162,10 @@ impl<K, V> Table<K, V> {
         Q: Eq + ?Sized,
         F: FnOnce(&V) -> bool,
     {
-        let entry = self.entries.find_entry(hash, |entry| entry.0.borrow() == key).ok()?;
+        let entry = self
+            .entries
+            .find_entry(hash, |entry| entry.0.borrow() == key)
+            .ok()?;
         condition(&entry.get().1).then(|| entry.remove().0)
     }
 
@@ -170,7 +187,9 @@ impl<K, V> Table<K, V> {
         if self.entries.len() == self.entries.capacity() {
             self.grow(hasher);
         }
-        Room { entries: &mut self.entries }
+        Room {
+            entries: &mut self.entries,
+        }
     }
 
     /// Makes room for `additional` more entries, as a hint: where the sum overflows or the allocator refuses it, the
@@ -209,7 +228,9 @@ impl<K, V> Table<K, V> {
     /// All entries, in no particular order.
     #[inline]
     pub fn iter(&self) -> Iter<'_, K, V> {
-        Iter { entries: self.entries.iter() }
+        Iter {
+            entries: self.entries.iter(),
+        }
     }
 
     /// Moves the entries for which `keep` is false to `removed`.
@@ -227,6 +248,12 @@ impl<K, V> Table<K, V> {
     /// Drops all entries; the buckets stay.
     pub fn clear(&mut self) {
         self.entries.clear();
+    }
+
+    /// Notes in `hint` where this table lies now; to be called after each change of [`buckets`](Table::buckets) and
+    /// after the first insertion. O(1) unless the table is nearly empty, then O(buckets / 16).
+    pub fn publish(&self, hint: &ProbeHint<(K, V)>) {
+        hint.set(self.layout());
     }
 
     /// The address of the first control byte and the number of buckets minus one, as far as they can be told from
@@ -256,7 +283,11 @@ impl<K, V> Table<K, V> {
             small @ 1..8 => small - 1,
             large => large / 8 * 7,
         };
-        let wanted = if self.len() < full / 2 { full } else { full.max(self.len()) + 1 };
+        let wanted = if self.len() < full / 2 {
+            full
+        } else {
+            full.max(self.len()) + 1
+        };
         self.rebuild(wanted, hasher);
         if self.entries.len() == self.entries.capacity() {
             // The allocator refused. Let hashbrown ask again, for one entry only, and report it as collections do.
@@ -284,10 +315,16 @@ impl<K, V> Table<K, V> {
         S: BuildHasher,
     {
         // The only user code, and nothing has moved yet.
-        let hashes: Vec<u64> = self.entries.iter().map(|(key, _)| hasher.hash_one(key)).collect();
+        let hashes: Vec<u64> = self
+            .entries
+            .iter()
+            .map(|(key, _)| hasher.hash_one(key))
+            .collect();
         // Taking a table apart visits it in the order in which iterating by reference does.
         for (entry, hash) in mem::take(&mut self.entries).into_iter().zip(hashes) {
-            target.insert_unique(hash, entry, |_| unreachable!("the target has room for all entries"));
+            target.insert_unique(hash, entry, |_| {
+                unreachable!("the target has room for all entries")
+            });
         }
         self.entries = target;
     }
@@ -297,7 +334,9 @@ impl<K, V> Room<'_, K, V> {
     /// Puts an entry there. The key must be absent, and `hash` be its hash.
     #[inline]
     pub fn insert(self, hash: u64, key: K, value: V) {
-        self.entries.insert_unique(hash, (key, value), |_| unreachable!("there is room for one more entry"));
+        self.entries.insert_unique(hash, (key, value), |_| {
+            unreachable!("there is room for one more entry")
+        });
     }
 }
 
@@ -345,7 +384,9 @@ impl<K, V> ExactSizeIterator for Iter<'_, K, V> {}
 
 impl<K, V> Clone for Iter<'_, K, V> {
     fn clone(&self) -> Self {
-        Self { entries: self.entries.clone() }
+        Self {
+            entries: self.entries.clone(),
+        }
     }
 }
 
@@ -378,7 +419,12 @@ mod tests {
         }
     }
 
-    fn put<K: Hash + Eq, V, S: BuildHasher>(table: &mut Table<K, V>, s: &S, key: K, value: V) -> Option<V> {
+    fn put<K: Hash + Eq, V, S: BuildHasher>(
+        table: &mut Table<K, V>,
+        s: &S,
+        key: K,
+        value: V,
+    ) -> Option<V> {
         let hash = s.hash_one(&key);
         match table.get_mut(hash, &key) {
             Some(slot) => Some(mem::replace(slot, value)),
@@ -404,7 +450,10 @@ mod tests {
                 HASHES_LEFT.set(usize::MAX);
                 assert_eq!(grown, !full || allowed >= table.len(), "{key} {allowed}");
                 assert_eq!(table.len(), stored);
-                assert!((0..key).all(|k| table.get(build.hash_one(Fragile(k)), &Fragile(k)) == Some(&k)));
+                assert!(
+                    (0..key)
+                        .all(|k| table.get(build.hash_one(Fragile(k)), &Fragile(k)) == Some(&k))
+                );
                 assert!(table.get(hash, &Fragile(key)).is_none());
             }
             put(&mut table, &build, Fragile(key), key);
@@ -419,7 +468,9 @@ mod tests {
         let mut model = HashMap::new();
         let mut random = 1_u64;
         for step in 0..60_000_u64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             // The key space widens and narrows, so that the table grows and fills with traces of removals.
             let key = (random >> 33) % (1 + step % 3_000);
             let hash = s.hash_one(key);
@@ -428,7 +479,10 @@ mod tests {
                 4..=6 => assert_eq!(table.remove(hash, &key), model.remove_entry(&key)),
                 _ => {
                     let even = |v: &u64| v.is_multiple_of(2);
-                    let expected = model.get(&key).is_some_and(even).then(|| model.remove_entry(&key).expect("there"));
+                    let expected = model
+                        .get(&key)
+                        .is_some_and(even)
+                        .then(|| model.remove_entry(&key).expect("there"));
                     assert_eq!(table.remove_if(hash, &key, even), expected);
                 }
             }
@@ -438,7 +492,13 @@ mod tests {
                 table.shrink_to_fit(&s);
             }
         }
-        assert_eq!(table.iter().map(|(k, v)| (*k, *v)).collect::<HashMap<_, _>>(), model);
+        assert_eq!(
+            table
+                .iter()
+                .map(|(k, v)| (*k, *v))
+                .collect::<HashMap<_, _>>(),
+            model
+        );
         let mut removed = Vec::new();
         table.retain(|k, _| k % 2 == 0, &mut removed);
         assert!(removed.iter().all(|(k, _)| k % 2 == 1) && table.iter().all(|(k, _)| k % 2 == 0));
@@ -453,7 +513,9 @@ mod tests {
         for key in 0..100_000_u64 {
             put(&mut table, &s, key, ());
             if key >= 40 {
-                table.remove(s.hash_one(key - 40), &(key - 40)).expect("inserted forty rounds ago");
+                table
+                    .remove(s.hash_one(key - 40), &(key - 40))
+                    .expect("inserted forty rounds ago");
             }
         }
         assert_eq!(table.buckets(), buckets);
