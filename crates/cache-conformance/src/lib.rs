@@ -26,6 +26,7 @@ mod design;
 pub mod fault;
 mod keys;
 pub mod lab;
+pub mod linearizability;
 mod macros;
 pub mod reference;
 pub mod rng;
