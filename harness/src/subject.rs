@@ -26,6 +26,9 @@ impl<V: Clone + Send + Sync + 'static> MapValue for V {}
 /// It is not [`Cache`] itself for the sake of peers whose lookups ask more of a key than `Hash + Eq`, and of the
 /// floor, which stores nothing. Every call is resolved at compile time.
 pub trait Subject<K, V> {
+    /// Whether it keeps what is written. Only the floor does not, and its contents are not compared.
+    const STORES: bool = true;
+
     /// Runs `f` on the value for `key`.
     fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R>;
     /// Stores `value` for `key`, whether or not there is one.
