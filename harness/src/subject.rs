@@ -65,7 +65,7 @@ impl<K: Hash + Eq + Sync, V, C: Cache<K, V>> Subject<K, V> for Via<C> {
 }
 
 /// One design for all key and value types: what a registry row stands for.
-pub trait Family {
+pub trait Family: 'static {
     /// The design's map.
     type Map<K: MapKey, V: MapValue>: Subject<K, V>;
 
