@@ -11,7 +11,7 @@ mod noise;
 pub(crate) mod plan;
 mod progress;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -183,6 +183,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         progress: Progress::new(total, total_ms),
         stop: &stop,
         given_up: HashMap::new(),
+        told: HashSet::new(),
     };
     for (round, unit, cells) in todo {
         if !sweep.unit(round, unit, cells)? {
@@ -268,10 +269,12 @@ struct Sweep<'a> {
     stop: &'a AtomicBool,
     /// Cells that ended their process, and how: trying them again each round would only cost time.
     given_up: HashMap<String, String>,
+    /// Cells whose failure the user has seen; the file has every one.
+    told: HashSet<String>,
 }
 
-/// Processes spent on one design in one round before the rest of its cells is left alone.
-const ATTEMPTS: u32 = 3;
+/// After so many processes in a row that end without dealing with a single cell, the rest is left alone.
+const BARREN: u32 = 3;
 
 impl Sweep<'_> {
     /// Measures the given cells of one unit in one round; false if the user wants to stop.
@@ -280,12 +283,12 @@ impl Sweep<'_> {
             .into_iter()
             .partition(|cell| self.given_up.contains_key(&cell.name));
         for cell in given_up {
-            let reason = format!("not tried again: {}", self.given_up[&cell.name]);
+            let reason = format!("not tried again after {}", self.given_up[&cell.name]);
             self.fail(cell, round, &reason)?;
         }
-        let mut attempts = 0;
+        let mut barren = 0;
         while !todo.is_empty() {
-            attempts += 1;
+            let before = todo.len();
             let outcome = self.child(round, unit, &mut todo)?;
             match outcome.end {
                 child::End::Interrupted => return Ok(false),
@@ -297,16 +300,20 @@ impl Sweep<'_> {
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);
             }
+            barren = if todo.len() == before { barren + 1 } else { 0 };
             // Cells are measured in the order they were planned, so the first without a sample is the culprit.
             let reason = outcome.reason();
             let culprit = todo.remove(0);
             self.give_up(culprit, round, &reason)?;
             let usage =
                 matches!(outcome.end, child::End::Exited(status) if status.code() == Some(2));
-            let hung = matches!(outcome.end, child::End::TimedOut(_));
-            if usage || attempts == ATTEMPTS || (hung && attempts > 1) {
+            if usage || barren == BARREN {
                 for cell in todo.drain(..) {
-                    self.give_up(cell, round, &format!("not tried, since before it {reason}"))?;
+                    self.give_up(
+                        cell,
+                        round,
+                        &format!("not tried, since cells before it failed: {reason}"),
+                    )?;
                 }
             }
         }
@@ -340,6 +347,7 @@ impl Sweep<'_> {
         ));
         let before = Ticks::now();
         let log = &mut self.log;
+        let told = &mut self.told;
         // Both closures draw, one after the other.
         let progress = std::cell::RefCell::new(&mut self.progress);
         let take = |line: &str| {
@@ -356,8 +364,10 @@ impl Sweep<'_> {
             log.line(&line)?;
             let done = todo.remove(at);
             let mut progress = progress.borrow_mut();
-            if let Some(reason) = failure {
-                progress.note(&format!("failed: {cell} round {round}: {reason}"));
+            if let Some(reason) = failure
+                && told.insert(cell.to_owned())
+            {
+                progress.note(&format!("failed: {cell}, round {round}: {reason}"));
             }
             progress.advance(done.ms);
             Ok(())

@@ -273,6 +273,7 @@ impl Plan {
             }
         }
         let parts = parts(args, inventory)?;
+        let mut planned = BTreeSet::new();
         for part in &parts {
             let mut any = false;
             for design in &inventory.designs {
@@ -297,6 +298,8 @@ impl Plan {
                     cells: Vec::new(),
                 };
                 unit.cells = self.ask_cells(harness, &unit)?;
+                // A row has one sample a round, whatever the number of phases that would measure it.
+                unit.cells.retain(|cell| planned.insert(cell.name.clone()));
                 if unit.cells.is_empty() {
                     continue;
                 }
