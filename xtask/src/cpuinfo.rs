@@ -248,7 +248,9 @@ impl Machine {
             && quota < self.physical_cores as f64
         {
             let cores = self.physical_cores;
-            warnings.push(format!("the control group grants {quota:.2} processors of {cores}: threads will be throttled"));
+            warnings.push(format!(
+                "the control group grants {quota:.2} of {cores} processors: expect throttling"
+            ));
         }
         if let Some(cpu) = self
             .cpus

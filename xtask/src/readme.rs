@@ -106,7 +106,8 @@ fn headline(set: &Set, name: &str) -> String {
     let floors = plan.floors.join(", ");
     let _ = write!(
         text,
-        "\nMedians of {} rounds with {most} {} on {} ({}), {} keys, allocator {}, commit {}; `{floors}` is the loop itself. \
+        "\nMedians of {} rounds with {most} {} on {} ({}), {} keys, allocator {}, commit {}; \
+         `{floors}` is the loop itself. \
          Intervals, the other thread counts and every sample: [results/{name}](results/{name}).\n\n",
         plan.count,
         if most == 1 { "thread" } else { "threads" },

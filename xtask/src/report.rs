@@ -453,7 +453,7 @@ fn verdict(workloads: &[Workload<'_>], floors: &[String]) -> String {
         );
     }
     if !text.is_empty() {
-        text.push_str("(Real: Mann-Whitney U, p < 0.05 for that one comparison. Figures are of this machine and these settings.)\n");
+        text.push_str("(Real: Mann-Whitney U, p < 0.05 in that one comparison; on this machine, with these settings.)\n");
     }
     text
 }

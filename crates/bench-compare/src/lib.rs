@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod analysis;
 pub mod error;
 pub mod format;
 pub mod name;

@@ -37,4 +37,6 @@ pub use crate::design::{
     Value,
 };
 pub use crate::keys::{HashPlan, PassThrough, PassThroughHasher, PlanKey};
-pub use crate::run::{Failure, attempt, message_of, run, scale, scaled, threads, watchdog_limit};
+pub use crate::run::{
+    Failure, attempt, message_of, run, run_alone, scale, scaled, threads, watchdog_limit,
+};

@@ -13,15 +13,7 @@ use cache_api::{
 };
 
 use crate::fault;
-
-/// A small unique number for each thread, never 0.
-fn thread_number() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    thread_local! {
-        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
-    }
-    NUMBER.try_with(|number| *number).unwrap_or(u64::MAX)
-}
+use crate::run::thread_number;
 
 type Entry<K, V> = Arc<(K, V)>;
 
