@@ -183,6 +183,9 @@ where
     })
 }
 
+/// Drops a result that does not matter, as an expression.
+pub(crate) fn ignore<T>(_: T) {}
+
 /// Counts a thread out when dropped, even by a panic, so that those who wait for the count end, too.
 pub(crate) struct CountDown<'a>(pub(crate) &'a AtomicUsize);
 

@@ -14,7 +14,7 @@ use crate::design::Design;
 use crate::keys::{HashPlan, PassThrough, PlanKey};
 use crate::lab::{Event, Lab, LabKey, LabValue};
 use crate::rng::{Rng, jitter, set_jitter};
-use crate::run::{CountDown, Raise, scaled, threads};
+use crate::run::{CountDown, Raise, ignore, scaled, threads};
 
 fn hasher() -> DefaultHashBuilder {
     DefaultHashBuilder::with_seed(5)
@@ -357,14 +357,14 @@ pub fn a_panicking_closure_leaves_the_others_served<D: Design>() {
         std::panic::resume_unwind(Box::new("planned"))
     }
     panics("get_with", &|| {
-        drop(map.get_with(&7, |_| -> u64 { boom() }))
+        ignore(map.get_with(&7, |_| -> u64 { boom() }))
     });
     panics("upsert", &|| map.upsert(7, |_| boom()));
     panics("upsert of a new key", &|| map.upsert(700, |_| boom()));
     panics("get_or_insert_with", &|| {
-        drop(map.get_or_insert_with(700, || boom()))
+        ignore(map.get_or_insert_with(700, || boom()))
     });
-    panics("remove_if", &|| drop(map.remove_if(&7, |_| boom())));
+    panics("remove_if", &|| ignore(map.remove_if(&7, |_| boom())));
     panics("get_batch_with", &|| {
         map.get_batch_with(&[1, 7, 9], |_, _| boom())
     });
@@ -543,7 +543,7 @@ pub fn handles_dropped_amid_requests<D: Design>() {
                 match rng.below(4) {
                     0 => map.insert(lab.key(id, HashPlan::Good), lab.value(id)),
                     1 => map.remove(&lab.key(id, HashPlan::Good)),
-                    2 => drop(map.swap(lab.key(id, HashPlan::Good), lab.value(id))),
+                    2 => ignore(map.swap(lab.key(id, HashPlan::Good), lab.value(id))),
                     _ => {
                         let got = map.get(&lab.key(id, HashPlan::Good));
                         assert!(got.is_none_or(|value| value.number == id));
