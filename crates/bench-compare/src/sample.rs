@@ -16,6 +16,9 @@ pub struct Observation {
     pub round: Option<u64>,
 }
 
+/// One value per round, by ascending round.
+pub type ByRound = Vec<(u64, f64)>;
+
 /// The values of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
@@ -46,7 +49,7 @@ impl Sample {
 
     /// One value per round, by ascending round: the median where a round has several. `None` if a value has no
     /// round.
-    pub fn by_round(&self) -> Option<Vec<(u64, f64)>> {
+    pub fn by_round(&self) -> Option<ByRound> {
         let mut rounds = Vec::with_capacity(self.observations.len());
         for o in &self.observations {
             rounds.push((o.round?, o.value));

@@ -13,6 +13,10 @@ pub use json::{json, json_tables};
 pub use markdown::markdown;
 pub use text::text;
 
+pub(crate) use csv::quoted;
+pub(crate) use json::number;
+pub(crate) use markdown::escaped;
+
 use crate::format::Corpus;
 use crate::report::{Report, Table};
 
