@@ -70,8 +70,8 @@ pub(crate) struct Args {
     /// With --fail-above: exit 3 if something cannot be decided.
     #[arg(long, requires = "fail_above")]
     strict: bool,
-    /// With --fail-above: an A/A run to measure the noise floor from (two files are two runs of the same; one is
-    /// split by rounds). Without it the floor comes from the rounds of the baseline.
+    /// With --fail-above: an A/A run to measure the noise floor from: two files are two runs of the same, one is a
+    /// sweep with --aa or is split by rounds. Without it the floor comes from the rounds of the baseline.
     #[arg(long, value_name = "FILE", requires = "fail_above", num_args = 1)]
     noise: Vec<String>,
 
@@ -85,7 +85,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLUMN", requires = "rank", default_values_t = vec!["noop".to_owned()])]
     floor: Vec<String>,
 
-    /// Check that things which are the same show no difference: the columns, or the rounds of a single one.
+    /// Check that things which are the same show no difference: two runs given as two files, each design of a sweep
+    /// with --aa and its twin, or the alternating rounds of any one run.
     #[arg(long, conflicts_with = "fail_above")]
     aa: bool,
 }
@@ -135,11 +136,11 @@ fn compare(args: &Args) -> Result<ExitCode, String> {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if args.aa {
+        return check_noise(args, &corpus, &request);
+    }
     let report = analyze(&corpus, &request).map_err(one_line)?;
     notes(&report);
-    if args.aa {
-        return check_noise(args, &report);
-    }
     let verdict = match args.fail_above {
         None => None,
         Some(threshold) => {
@@ -212,19 +213,8 @@ fn show(
     }
 }
 
-fn check_noise(args: &Args, report: &Report) -> Result<ExitCode, String> {
-    let columns = report
-        .tables
-        .iter()
-        .any(|t| t.comparisons().next().is_some());
-    let noise = if columns {
-        noise::from_columns(report)
-    } else {
-        noise::from_rounds(report, |_| true)
-    };
-    if noise.units.is_empty() {
-        return Err("--aa: no cell has samples enough to compare".to_owned());
-    }
+fn check_noise(args: &Args, corpus: &Corpus, request: &Request) -> Result<ExitCode, String> {
+    let noise = noise::check(corpus, request).map_err(one_line)?;
     match args.format {
         Format::Json => print(&format!("{:#}\n", noise::json(&noise)))?,
         Format::Markdown => print(&listed(&noise::text(&noise)))?,
@@ -237,7 +227,7 @@ fn check_noise(args: &Args, report: &Report) -> Result<ExitCode, String> {
     })
 }
 
-/// The noise floor of the gate: from A/A files if given, else from the rounds of the baseline.
+/// The noise floor of the gate: from an A/A run if given, else from the rounds of the baseline.
 fn noise_floor(args: &Args, request: &Request, report: &Report) -> Result<Option<Noise>, String> {
     let noise = if args.noise.is_empty() {
         let noise = noise::from_rounds(report, |col| col == 0);
@@ -249,17 +239,12 @@ fn noise_floor(args: &Args, request: &Request, report: &Report) -> Result<Option
         }
         noise
     } else {
-        let corpus = load(&args.noise)?;
+        // Whatever the columns of the comparison are, two A/A files are two runs, and one is split by itself.
         let request = Request {
-            base: None,
+            col: Request::default().col,
             ..request.clone()
         };
-        let report = analyze(&corpus, &request).map_err(|e| format!("--noise: {e}"))?;
-        if args.noise.len() > 1 {
-            noise::from_columns(&report)
-        } else {
-            noise::from_rounds(&report, |_| true)
-        }
+        noise::check(&load(&args.noise)?, &request).map_err(|e| format!("--noise: {e}"))?
     };
     for (unit, u) in &noise.units {
         eprintln!(

@@ -264,11 +264,13 @@ pub fn text(verdict: &Verdict) -> String {
         ("inconclusive", Status::Inconclusive),
         ("improvement", Status::Improvement),
     ] {
-        for f in verdict.of(status) {
+        let mut findings: Vec<&Finding> = verdict.of(status).collect();
+        findings.sort_by(|a, b| b.worse.abs().total_cmp(&a.worse.abs()));
+        for f in findings {
             out += &format!("  {title}: {} [{}] {}", f.row, f.col, f.unit);
             if !f.worse.is_nan() {
                 out += &format!(
-                    " {} worse, interval {} to {}{}, p={:.4} (Holm {:.4}), limit {}",
+                    " costs {}, interval {} to {}{}, p={:.4} (Holm {:.4}), limit {}",
                     percent(f.worse),
                     percent(f.worse_lo),
                     percent(f.worse_hi),

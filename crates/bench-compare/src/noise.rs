@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::analysis::analyze;
+use crate::error::Error;
+use crate::format::{Corpus, Record};
+use crate::name;
 use crate::render::number;
-use crate::report::{Report, Table, label_text};
+use crate::report::{Report, Request, Table, label_text};
 use crate::sample::{ByRound, Comparison, Observation, Sample, Summary, shift_between};
 use crate::stats::geometric_mean;
 use crate::stats::multiple::holm;
@@ -17,11 +21,16 @@ use crate::unit::Assumption;
 /// The share of cells that must show no difference for an A/A check to pass.
 pub const QUIET_SHARE: f64 = 0.95;
 
+/// What stands behind the name of a design in a sweep that measures each against itself.
+pub const AGAIN: &str = ".again";
+
 /// How the two sides of an A/A check came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sides {
     /// The columns of the report, all of which measure the same.
     Columns,
+    /// Each design and its second run under the name with [`AGAIN`] behind it.
+    Twins,
     /// The rounds of each cell, dealt to two sides in turn.
     Rounds,
 }
@@ -74,6 +83,84 @@ impl Noise {
     pub fn floor(&self, unit: &str) -> f64 {
         self.units.get(unit).map_or(0.0, |u| u.floor)
     }
+}
+
+/// Makes the A/A check that the input holds: each design against its twin (`/impl=NAME` and `/impl=NAME.again`), else
+/// the columns of `request` against the first, else the rounds of each cell against each other.
+///
+/// # Errors
+/// As [`analyze`]; and if no cell has samples enough.
+pub fn check(corpus: &Corpus, request: &Request) -> Result<Noise, Error> {
+    let is_twin = |r: &Record| name::part(&r.name, "/impl").is_some_and(|i| i.ends_with(AGAIN));
+    let mut request = Request {
+        base: None,
+        ..request.clone()
+    };
+    let twins = corpus.records.iter().any(is_twin);
+    if twins && request.col == Request::default().col {
+        "/impl".clone_into(&mut request.col);
+    }
+    let report = analyze(corpus, &request)?;
+    let noise = if twins {
+        from_twins(&report)
+    } else if report
+        .tables
+        .iter()
+        .any(|t| t.comparisons().next().is_some())
+    {
+        from_columns(&report)
+    } else {
+        from_rounds(&report, |_| true)
+    };
+    if noise.units.is_empty() {
+        return Err(Error::option(
+            "A/A check: no cell has samples enough to compare",
+        ));
+    }
+    Ok(noise)
+}
+
+/// Compares every column with the one of the same name and [`AGAIN`] behind it, row by row.
+pub fn from_twins(report: &Report) -> Noise {
+    let mut tally = Tally::new(Sides::Twins, report.request.alpha);
+    for table in &report.tables {
+        let labels: Vec<String> = table.cols.iter().map(|c| label_text(c)).collect();
+        for (col, label) in labels.iter().enumerate() {
+            let Some(twin) = labels
+                .iter()
+                .position(|l| l.strip_suffix(AGAIN) == Some(label))
+            else {
+                continue;
+            };
+            for row in 0..table.rows.len() {
+                let (Some(a), Some(b)) = (table.cell(row, col), table.cell(row, twin)) else {
+                    continue;
+                };
+                let assumption = if table.exact {
+                    Assumption::Exact
+                } else {
+                    Assumption::Nothing
+                };
+                let (old, new) = ((&a.sample, &a.summary), (&b.sample, &b.summary));
+                let comparison = Comparison::of(
+                    old,
+                    new,
+                    assumption,
+                    report.request.alpha,
+                    report.request.compat,
+                );
+                tally.add(
+                    table,
+                    (row, col),
+                    &comparison,
+                    &a.sample,
+                    &b.sample,
+                    report.request.confidence,
+                );
+            }
+        }
+    }
+    tally.finish()
 }
 
 /// Compares every cell with its baseline, given that both measure the same (two runs of one thing).
@@ -223,6 +310,7 @@ impl Tally {
 pub fn text(noise: &Noise) -> String {
     let how = match noise.sides {
         Sides::Columns => "each column against the baseline",
+        Sides::Twins => "each design against itself",
         Sides::Rounds => "alternating rounds of each cell",
     };
     let mut out = format!("A/A check: {how}, alpha {}\n", noise.alpha);
@@ -274,7 +362,11 @@ pub fn json(noise: &Noise) -> Value {
         json!({ "row": row, "column": col, "unit": unit, "shown": shown })
     });
     json!({
-        "sides": if noise.sides == Sides::Columns { "columns" } else { "rounds" },
+        "sides": match noise.sides {
+            Sides::Columns => "columns",
+            Sides::Twins => "twins",
+            Sides::Rounds => "rounds",
+        },
         "alpha": noise.alpha,
         "units": units,
         "alarms": alarms.collect::<Vec<_>>(),
@@ -302,7 +394,8 @@ pub struct Drift {
 pub fn drift(report: &Report) -> Vec<Drift> {
     let mut series: BTreeMap<&str, Vec<ByRound>> = BTreeMap::new();
     for table in report.tables.iter().filter(|t| !t.exact) {
-        for (.., cell) in table.cells() {
+        // Cells that mix several benchmarks have no order in time that means anything.
+        for (.., cell) in table.cells().filter(|(.., cell)| cell.warnings.is_empty()) {
             let by_round = cell.sample.by_round().unwrap_or_else(|| {
                 let numbered = cell.sample.observations().iter().enumerate();
                 numbered.map(|(at, o)| (at as u64, o.value)).collect()
