@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 use crate::noise::Noise;
 use crate::render::number;
 use crate::report::{Cell, Report, Table, label_text};
-use crate::sample::{pairs_by_round, shift_between};
-use crate::stats::multiple::holm;
+use crate::sample::{Comparison, holm_adjusted, pairs_by_round, shift_between};
 use crate::stats::{shift, utest};
 use crate::unit::Better;
 
@@ -86,7 +85,7 @@ pub fn judge(report: &Report, threshold: f64, noise: Option<&Noise>) -> Verdict 
         findings: Vec::new(),
         notes: Vec::new(),
     };
-    let mut missing = Vec::new();
+    let (mut missing, mut comparisons) = (Vec::new(), Vec::new());
     for table in &report.tables {
         let Some(better) = table.better else {
             let unit = &table.unit;
@@ -100,6 +99,7 @@ pub fn judge(report: &Report, threshold: f64, noise: Option<&Noise>) -> Verdict 
             let Some(base) = table.cell(row, 0) else {
                 continue;
             };
+            comparisons.push(comparison);
             let (worse, lo, hi, paired) =
                 worsening(table, base, cell, better, report.request.confidence);
             verdict.findings.push(Finding {
@@ -119,16 +119,16 @@ pub fn judge(report: &Report, threshold: f64, noise: Option<&Noise>) -> Verdict 
         }
         missing.extend(absent(report, table, limit));
     }
-    decide(&mut verdict, report);
+    decide(&mut verdict, &comparisons);
     verdict.findings.extend(missing);
     verdict.notes.dedup();
     verdict
 }
 
-fn decide(verdict: &mut Verdict, report: &Report) {
-    let raw: Vec<f64> = verdict.findings.iter().map(|f| f.p).collect();
-    let family = raw.len();
-    for (finding, adjusted) in verdict.findings.iter_mut().zip(holm(&raw)) {
+fn decide(verdict: &mut Verdict, comparisons: &[&Comparison]) {
+    let tested: Vec<&&Comparison> = comparisons.iter().filter(|c| c.test.is_some()).collect();
+    let family = tested.len();
+    for (finding, adjusted) in verdict.findings.iter_mut().zip(holm_adjusted(comparisons)) {
         finding.p_holm = adjusted;
         let real = adjusted <= verdict.alpha;
         let limit = finding.limit;
@@ -149,14 +149,9 @@ fn decide(verdict: &mut Verdict, report: &Report) {
             };
         }
     }
-    let sizes = report
-        .tables
-        .iter()
-        .filter(|t| t.better.is_some() && !t.exact)
-        .flat_map(Table::comparisons);
-    let hopeless = sizes
-        .filter(|(.., c)| utest::smallest_p(c.old_n, c.new_n) * family as f64 > verdict.alpha)
-        .count();
+    let hopeless =
+        |c: &&&&Comparison| utest::smallest_p(c.old_n, c.new_n) * family as f64 > verdict.alpha;
+    let hopeless = tested.iter().filter(hopeless).count();
     if hopeless > 0 {
         verdict.notes.push(format!(
             "{hopeless} of {family} comparisons have too few samples to be significant among so many even when fully \

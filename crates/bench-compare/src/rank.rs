@@ -373,8 +373,13 @@ pub fn text(ranking: &Ranking) -> String {
             out.push('\n');
         }
         out += &format!("{} ({})\n", group.title, group.unit);
+        let noun = if group.workloads.len() == 1 {
+            "workload"
+        } else {
+            "workloads"
+        };
         out += &format!(
-            "  {} workloads in each score: {}\n",
+            "  {} {noun} in each score: {}\n",
             group.workloads.len(),
             group.workloads.join("; ")
         );
