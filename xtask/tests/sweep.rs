@@ -391,10 +391,8 @@ fn slow(out: &Path) -> Child {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    while fs::read_to_string(out.join("bench.txt"))
-        .is_ok_and(|text| text.matches("\nBenchmark").count() > 9)
-        == false
-    {
+    let begun_well = |text: String| text.matches("\nBenchmark").count() > 9;
+    while !fs::read_to_string(out.join("bench.txt")).is_ok_and(begun_well) {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
             "no samples arrive"

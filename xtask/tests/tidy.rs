@@ -22,7 +22,9 @@ fn files() -> Vec<(String, String)> {
                 .unwrap()
                 .replace('\\', "/");
             if path.is_dir() {
-                let data = name.starts_with("results/") || name.ends_with("/proptest-regressions");
+                let data = name.starts_with("results/")
+                    || name.ends_with("/tests/data")
+                    || name.ends_with("-regressions");
                 if name != "target" && name != ".git" && !name.ends_with("/target") && !data {
                     walk(&path, root, found);
                 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::format::{Corpus, Failure, Record};
 use crate::name;
+use crate::noise::drift_notes;
 use crate::query::{
     Field, Filter, Key, Order, Subject, compare_numbers, fixed_ranks, parse_projection,
 };
@@ -56,7 +57,8 @@ pub fn analyze(corpus: &Corpus, request: &Request) -> Result<Report, Error> {
         relaxed_keys(corpus, request, &plan, &picked, &mut notes)
     };
     let builder = Builder::new(corpus, request, &plan, &relaxed, &picked);
-    let report = builder.build(filter, notes)?;
+    let mut report = builder.build(filter, notes)?;
+    report.notes.extend(drift_notes(&report));
     Ok(report)
 }
 

@@ -3,6 +3,7 @@
 
 use crate::number::{fixed, fixed_signed, shortest};
 use crate::stats::median::{self, OrderInterval};
+use crate::stats::multiple::holm;
 use crate::stats::shift::{self, Shift};
 use crate::stats::utest::{self, UTest, UTestError};
 use crate::unit::Assumption;
@@ -15,6 +16,9 @@ pub struct Observation {
     /// The round in which it was measured, where the input tells.
     pub round: Option<u64>,
 }
+
+/// One value per round, by ascending round.
+pub type ByRound = Vec<(u64, f64)>;
 
 /// The values of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +50,7 @@ impl Sample {
 
     /// One value per round, by ascending round: the median where a round has several. `None` if a value has no
     /// round.
-    pub fn by_round(&self) -> Option<Vec<(u64, f64)>> {
+    pub fn by_round(&self) -> Option<ByRound> {
         let mut rounds = Vec::with_capacity(self.observations.len());
         for o in &self.observations {
             rounds.push((o.round?, o.value));
@@ -309,6 +313,28 @@ impl Comparison {
         self.test
             .map(|t| 1.0 - t.u / (self.old_n * self.new_n) as f64)
     }
+}
+
+/// The Holm-adjusted p of each comparison, in order, over the family of those that were tested.
+///
+/// Comparisons without a test keep their p and do not count: one whose samples are all equal can never be
+/// significant, so correcting for it would only blunt the others (Tarone 1990), and an exact unit leaves nothing to
+/// chance.
+pub fn holm_adjusted(comparisons: &[&Comparison]) -> Vec<f64> {
+    let tested: Vec<f64> = comparisons
+        .iter()
+        .filter(|c| c.test.is_some())
+        .map(|c| c.p)
+        .collect();
+    let mut adjusted = holm(&tested).into_iter();
+    let of = |c: &&Comparison| {
+        if c.test.is_some() {
+            adjusted.next().unwrap_or(1.0)
+        } else {
+            c.p
+        }
+    };
+    comparisons.iter().map(of).collect()
 }
 
 /// The shift from `old` to `new` with its interval at `confidence`: paired by round where at least six rounds are
