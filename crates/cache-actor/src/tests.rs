@@ -54,8 +54,11 @@ fn occupy<V: Send + 'static>(map: &Map<u64, V>, key: u64) -> (Sender<()>, thread
     (open, waiting)
 }
 
-fn message_of(outcome: thread::Result<()>) -> String {
-    let payload = outcome.expect_err("a panic is expected");
+/// The text of the panic of `f`.
+fn panic_of<R>(f: impl FnOnce() -> R) -> String {
+    let payload = catch_unwind(AssertUnwindSafe(f))
+        .map(|_| ())
+        .expect_err("a panic is expected");
     match payload.downcast::<String>() {
         Ok(text) => *text,
         Err(payload) => payload
@@ -63,10 +66,6 @@ fn message_of(outcome: thread::Result<()>) -> String {
             .map(|text| (*text).to_owned())
             .unwrap_or_default(),
     }
-}
-
-fn panic_of(f: impl FnOnce()) -> String {
-    message_of(catch_unwind(AssertUnwindSafe(f)))
 }
 
 /// Counts the living.
@@ -148,21 +147,21 @@ fn a_panicking_closure_answers_its_caller() {
         let map = one_owner();
         map.insert(1_u64, 1_u64);
         assert_eq!(
-            panic_of(|| drop(map.get_with(&1, |_| -> u64 { panic!("get_with") }))),
+            panic_of(|| map.get_with(&1, |_| -> u64 { panic!("get_with") })),
             "get_with"
         );
         assert_eq!(panic_of(|| map.upsert(1, |_| panic!("upsert"))), "upsert");
         assert_eq!(panic_of(|| map.upsert(2, |_| panic!("upsert"))), "upsert");
         assert_eq!(
-            panic_of(|| drop(map.get_or_insert_with(2, || panic!("init")))),
+            panic_of(|| map.get_or_insert_with(2, || panic!("init"))),
             "init"
         );
         assert_eq!(
-            panic_of(|| drop(map.remove_if(&1, |_| panic!("remove_if")))),
+            panic_of(|| map.remove_if(&1, |_| panic!("remove_if"))),
             "remove_if"
         );
         assert_eq!(
-            panic_of(|| drop(map.update(&1, |_| -> u64 { panic!("update") }))),
+            panic_of(|| map.update(&1, |_| -> u64 { panic!("update") })),
             "update"
         );
         assert_eq!(
@@ -229,18 +228,31 @@ fn every_occurrence_of_a_key_is_answered() {
 #[test]
 fn dropping_the_map_drains_the_mailboxes() {
     in_time(|| {
+        /// Counts, and may hold its owner up while it is dropped.
+        struct Gated(
+            #[allow(dead_code, reason = "counts by being dropped")] Counted,
+            Option<Receiver<()>>,
+        );
+        impl Drop for Gated {
+            fn drop(&mut self) {
+                if let Some(gate) = &self.1 {
+                    let _ = gate.recv();
+                }
+            }
+        }
         let living = Arc::new(AtomicUsize::new(0));
         let map = one_owner();
-        let (open, waiting) = occupy(&map, 0);
-        (0..200_u64).for_each(|key| map.insert(key % 50, Counted::new(&living)));
+        let (open, gate) = channel();
+        map.insert(0, Gated(Counted::new(&living), Some(gate)));
+        map.remove(0);
+        // All of these wait behind the destructor.
+        (0..200_u64).for_each(|key| map.insert(key % 50, Gated(Counted::new(&living), None)));
         (0..20_u64).for_each(|key| map.remove(key));
-        assert_eq!(living.load(Ordering::SeqCst), 200);
         let dropped = thread::spawn(move || drop(map));
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(20));
+        assert!(!dropped.is_finished() && living.load(Ordering::SeqCst) == 201);
         drop(open);
-        waiting.join().expect("the gate opens");
         dropped.join().expect("the map drops");
-        // The thread of `occupy` may hold the last handle; either way its end is the map's end.
         assert_eq!(living.load(Ordering::SeqCst), 0);
     });
 }
@@ -263,15 +275,18 @@ fn dropping_the_map_waits_for_the_owners() {
     });
 }
 
-/// Holds a handle to the map that stores it.
+/// May hold a handle to the map that stores it, or hold its owner up while it is dropped.
 struct Holder {
-    #[allow(dead_code, reason = "held, to be dropped")]
     map: Option<Map<u64, Holder>>,
+    gate: Option<Receiver<()>>,
     told: Sender<thread::ThreadId>,
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            let _ = gate.recv();
+        }
         // The last handle goes here, on the owner's thread.
         drop(self.map.take());
         let _ = self.told.send(thread::current().id());
@@ -281,34 +296,32 @@ impl Drop for Holder {
 #[test]
 fn the_last_handle_may_be_dropped_by_an_owner() {
     in_time(|| {
-        for _ in 0..50 {
-            let (told, hear) = channel();
-            let map = Builder::new().owners(2).build();
-            let (open, waiting) = occupy(&map, 1);
-            map.insert(
-                1_u64,
-                Holder {
-                    map: Some(map.clone()),
+        for owners in [1, 2] {
+            for _ in 0..20 {
+                let (told, hear) = channel();
+                let (open, gate) = channel();
+                let map = Builder::new().owners(owners).build();
+                let holder = move |map, gate| Holder {
+                    map,
+                    gate,
                     told: told.clone(),
-                },
-            );
-            map.insert(2, Holder { map: None, told });
-            map.remove(1);
-            let health = map.health_for_tests();
-            drop(open);
-            waiting.join().expect("the gate opens");
-            drop(map);
-            let first = hear.recv().expect("dropped");
-            let second = hear.recv().expect("the owners end and drop what is left");
-            assert!(first != thread::current().id() && second != thread::current().id());
-            assert!(hear.recv().is_err(), "each exactly once");
-            assert_eq!(
-                health
-                    .iter()
-                    .map(|health| health.failed_writes())
-                    .sum::<u64>(),
-                0
-            );
+                };
+                map.insert(1, holder(None, Some(gate)));
+                map.remove(1);
+                map.insert(1, holder(Some(map.clone()), None));
+                map.insert(2, holder(None, None));
+                map.remove(1);
+                let health = map.health_for_tests();
+                drop(holder);
+                drop(map);
+                drop(open);
+                let here = thread::current().id();
+                // What is left in the map is dropped too, each exactly once, and the owners end.
+                assert!((0..3).all(|_| hear.recv().expect("dropped") != here));
+                assert!(hear.recv().is_err());
+                let failed: u64 = health.iter().map(|health| health.failed_writes()).sum();
+                assert_eq!(failed, 0);
+            }
         }
     });
 }
@@ -345,7 +358,7 @@ fn a_dead_owner_is_an_error() {
         let callers: Vec<_> = (0..8)
             .map(|_| {
                 let map = map.clone();
-                thread::spawn(move || panic_of(|| drop(map.get_with(&0, |_| ()))))
+                thread::spawn(move || panic_of(|| map.get_with(&0, |_| ())))
             })
             .collect();
         thread::sleep(Duration::from_millis(5));
@@ -357,10 +370,8 @@ fn a_dead_owner_is_an_error() {
         }
         assert!(panic_of(|| map.insert(0, Counted::new(&living))).contains("has died"));
         assert!(panic_of(|| map.remove(0)).contains("has died"));
-        assert!(
-            panic_of(|| drop(map.get_batch_with(&[0, healthy], |_, _| ()))).contains("has died")
-        );
-        assert!(panic_of(|| drop(map.len())).contains("has died"));
+        assert!(panic_of(|| map.get_batch_with(&[0, healthy], |_, _| ())).contains("has died"));
+        assert!(panic_of(|| map.len()).contains("has died"));
         let refused = map.try_insert(0, Counted::new(&living)).expect_err("dead");
         assert!(
             matches!(refused, TryInsertError::Dead(..)) && refused.to_string().contains("has died")
@@ -383,21 +394,31 @@ fn every_method_refuses_an_owner_of_the_map() {
         let refused = |call: &(dyn Fn(&Map<u64, u64>) + Sync)| {
             // From every owner, about every owner's keys.
             for key in 0..4 {
-                let message = panic_of(|| drop(map.get_with(&key, |_| call(&inner))));
+                let message = panic_of(|| map.get_with(&key, |_| call(&inner)));
                 assert!(message.contains(REENTRANT), "{message}");
             }
         };
-        refused(&|map| drop(map.get(&1)));
+        refused(&|map| {
+            map.get(&1);
+        });
         refused(&|map| map.insert(1, 1));
-        refused(&|map| drop(map.try_insert(1, 1)));
+        refused(&|map| {
+            let _ = map.try_insert(1, 1);
+        });
         refused(&|map| map.remove(1));
         refused(&|map| Cache::remove(map, &1));
-        refused(&|map| drop(map.len()));
+        refused(&|map| {
+            map.len();
+        });
         refused(&|map| map.flush());
         refused(&|map| map.upsert(1, |_| 1));
-        refused(&|map| drop(map.get_batch(&[1, 2])));
+        refused(&|map| {
+            map.get_batch(&[1, 2]);
+        });
         refused(&|map| map.clear());
-        refused(&|map| drop(map.keys()));
+        refused(&|map| {
+            map.keys();
+        });
         refused(&|map| map.shrink_to_fit());
         refused(&|map| map.retain(|_, _| true));
         // Through another map in between.
@@ -533,10 +554,10 @@ fn a_panicking_comparison_is_told_or_counted() {
         arm();
         assert_eq!(panic_of(|| Cache::remove(&map, &key(1))), "touchy");
         arm();
-        assert_eq!(panic_of(|| drop(map.contains_key(&key(1)))), "touchy");
+        assert_eq!(panic_of(|| map.contains_key(&key(1))), "touchy");
         arm();
         assert_eq!(
-            panic_of(|| drop(map.swap(key(2), Counted::new(&living)))),
+            panic_of(|| map.swap(key(2), Counted::new(&living))),
             "touchy"
         );
         assert_eq!(
