@@ -81,6 +81,8 @@ macro_rules! mutant {
 mod batch;
 mod builder;
 mod map;
+#[cfg(all(test, shuttle))]
+mod model;
 #[cfg(test)]
 mod mutants;
 mod owner;

@@ -834,7 +834,7 @@ where
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(shuttle)))]
 impl<K, V, S> Map<K, V, S> {
     /// What remains readable when the map is gone.
     pub(crate) fn health_for_tests(&self) -> Vec<Arc<Health>> {

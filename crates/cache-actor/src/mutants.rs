@@ -5,11 +5,9 @@
 
 use std::cell::Cell;
 use std::env;
-#[cfg(not(shuttle))]
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-#[cfg(not(shuttle))]
 use std::time::Instant;
 
 use crate::rendezvous::Slot;
@@ -95,7 +93,6 @@ pub(crate) fn map_is_dropped(map: u64) -> bool {
 }
 
 /// Runs one of this crate's unit tests in a process of its own; `None` where it hangs.
-#[cfg(not(shuttle))]
 fn run_test(name: &str, mutant: Option<Mutant>, limit: Duration) -> Option<ExitStatus> {
     let mut command = Command::new(env::current_exe().expect("this test has a path"));
     command
@@ -121,7 +118,6 @@ fn run_test(name: &str, mutant: Option<Mutant>, limit: Duration) -> Option<ExitS
 }
 
 /// Fails unless `test` passes as shipped and fails, crashes or hangs with `mutant`.
-#[cfg(not(shuttle))]
 fn assert_killed(mutant: Mutant, test: &str) {
     // Generous, so that a slow machine cannot make a sound crate look broken.
     let shipped = run_test(test, None, Duration::from_secs(60));
@@ -137,13 +133,12 @@ fn assert_killed(mutant: Mutant, test: &str) {
 }
 
 /// `mutant => the test that catches it`, each a `#[test]` of its own.
-#[cfg(not(shuttle))]
 macro_rules! killed {
-    ($($name:ident: $mutant:ident => $test:ident,)*) => {
+    ($($name:ident: $mutant:ident => $test:path,)*) => {
         $(
             #[test]
             fn $name() {
-                assert_killed(Mutant::$mutant, concat!("tests::", stringify!($test)));
+                assert_killed(Mutant::$mutant, &stringify!($test).replace(' ', ""));
             }
         )*
     };
@@ -151,16 +146,22 @@ macro_rules! killed {
 
 #[cfg(not(shuttle))]
 killed! {
-    batch_in_shard_order: BatchInShardOrder => a_batch_answers_what_a_loop_answers,
-    coalescing_loses_position: CoalescingLosesPosition => every_occurrence_of_a_key_is_answered,
-    drop_before_drain: DropBeforeDrain => dropping_the_map_drains_the_mailboxes,
-    drop_does_not_wait: DropDoesNotWait => dropping_the_map_waits_for_the_owners,
-    drop_joins_itself: DropJoinsItself => the_last_handle_may_be_dropped_by_an_owner,
-    drops_on_full_mailbox: DropsOnFullMailbox => a_full_mailbox_loses_nothing,
-    lost_wake_up: LostWakeUp => a_parked_caller_is_woken,
-    no_undertaker: NoUndertaker => a_dead_owner_is_an_error,
-    panic_leaves_caller_waiting: PanicLeavesCallerWaiting => a_panicking_closure_answers_its_caller,
-    reentry_unchecked: ReentryUnchecked => every_method_refuses_an_owner_of_the_map,
-    reply_to_wrong_caller: ReplyToWrongCaller => every_caller_gets_its_own_answer,
-    writes_overtaken: WritesOvertaken => a_later_get_observes_an_earlier_insert,
+    batch_in_shard_order: BatchInShardOrder => tests::a_batch_answers_what_a_loop_answers,
+    coalescing_loses_position: CoalescingLosesPosition => tests::every_occurrence_of_a_key_is_answered,
+    drop_before_drain: DropBeforeDrain => tests::dropping_the_map_drains_the_mailboxes,
+    drop_does_not_wait: DropDoesNotWait => tests::dropping_the_map_waits_for_the_owners,
+    drop_joins_itself: DropJoinsItself => tests::the_last_handle_may_be_dropped_by_an_owner,
+    drops_on_full_mailbox: DropsOnFullMailbox => tests::a_full_mailbox_loses_nothing,
+    lost_wake_up: LostWakeUp => tests::a_parked_caller_is_woken,
+    no_undertaker: NoUndertaker => tests::a_dead_owner_is_an_error,
+    panic_leaves_caller_waiting: PanicLeavesCallerWaiting => tests::a_panicking_closure_answers_its_caller,
+    reentry_unchecked: ReentryUnchecked => tests::every_method_refuses_an_owner_of_the_map,
+    reply_to_wrong_caller: ReplyToWrongCaller => tests::every_caller_gets_its_own_answer,
+    writes_overtaken: WritesOvertaken => tests::a_later_get_observes_an_earlier_insert,
+}
+
+#[cfg(shuttle)]
+killed! {
+    lost_wake_up: LostWakeUp => model::answers_arrive_whole_and_once,
+    panic_leaves_caller_waiting: PanicLeavesCallerWaiting => model::a_panic_is_an_answer,
 }

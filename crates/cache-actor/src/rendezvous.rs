@@ -158,6 +158,12 @@ impl<F, R> Task<F, R> {
         }
     }
 
+    /// Whether the closure returned.
+    #[cfg(all(test, shuttle))]
+    pub(crate) fn is_answered(&self) -> bool {
+        matches!(self.answer, Answer::Returned(_))
+    }
+
     /// The answer, after [`run_all`] has returned.
     ///
     /// # Panics
