@@ -299,8 +299,9 @@ fn a_per_shard_batch_is_not_a_snapshot() {
             })
         };
         let mut seen = [None; 2];
-        map.get_batch_with(&[k1, k2], |position, value| {
-            seen[position] = value.copied();
+        let answers = &mut seen;
+        map.get_batch_with(&[k1, k2], move |position, value| {
+            answers[position] = value.copied();
             if position == 0 {
                 // After the first shard's answer and before the second's, both writes happen, k1 first.
                 go.send(()).expect("the writer is waiting");
