@@ -85,6 +85,9 @@ pub trait Design: 'static {
     /// The suite then polls, calling [`collect`](Design::collect), before it compares drop counts.
     const DEFERRED_DROPS: bool = false;
 
+    /// Whether each operation hashes its key once and stored keys never again, growth included.
+    const STORES_HASHES: bool = true;
+
     /// Lets deferred reclamation make progress, such as pinning and flushing an epoch. Called repeatedly (also
     /// after maps are dropped), from any thread, until the counts settle or some seconds have passed.
     fn collect() {}
@@ -109,6 +112,9 @@ pub trait SequentialDesign: 'static {
     /// See [`Design::DEFERRED_DROPS`].
     const DEFERRED_DROPS: bool = false;
 
+    /// See [`Design::STORES_HASHES`].
+    const STORES_HASHES: bool = true;
+
     /// The map.
     type Map<K: Key, V: Value, S: Hashing>: FullMap<K, V>;
 
@@ -132,6 +138,7 @@ impl<D: Design> SequentialDesign for D {
     const ASYNC_WRITES: bool = D::ASYNC_WRITES;
     const LINEAR_WRITES: bool = D::LINEAR_WRITES;
     const DEFERRED_DROPS: bool = D::DEFERRED_DROPS;
+    const STORES_HASHES: bool = D::STORES_HASHES;
     type Map<K: Key, V: Value, S: Hashing> = D::Map<K, V, S>;
 
     fn build<K: Key, V: Value, S: Hashing>(

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::design::SequentialDesign;
 use crate::keys::HashPlan;
+use crate::run::thread_number;
 
 /// A kind of user code that a design calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +86,8 @@ pub struct Lab {
     fuse: AtomicI64,
     /// The kind of call the fuse counts, as its index in [`Event::ALL`].
     fuse_kind: AtomicU8,
+    /// The only thread that the fuse works on, or 0 for all.
+    fuse_thread: AtomicU64,
     blown: AtomicBool,
     hooked: AtomicBool,
     hook: Mutex<Option<Hook>>,
@@ -128,8 +131,18 @@ impl Lab {
         }
     }
 
+    /// As [`arm`](Lab::arm), counting calls of the present thread only.
+    pub fn arm_here(&self, event: Event, n: usize) {
+        self.arm_for(event, n, thread_number());
+    }
+
     /// Makes the `n`-th call (from 1) of kind `event` panic, once.
     pub fn arm(&self, event: Event, n: usize) {
+        self.arm_for(event, n, 0);
+    }
+
+    fn arm_for(&self, event: Event, n: usize, thread: u64) {
+        self.fuse_thread.store(thread, Ordering::SeqCst);
         self.blown.store(false, Ordering::SeqCst);
         self.fuse_kind.store(event as u8, Ordering::SeqCst);
         self.fuse

@@ -26,6 +26,7 @@ mod design;
 pub mod fault;
 mod keys;
 pub mod lab;
+pub mod linearizability;
 mod macros;
 pub mod reference;
 pub mod rng;
@@ -36,4 +37,6 @@ pub use crate::design::{
     Value,
 };
 pub use crate::keys::{HashPlan, PassThrough, PassThroughHasher, PlanKey};
-pub use crate::run::{Failure, attempt, message_of, run, scale, scaled, threads, watchdog_limit};
+pub use crate::run::{
+    Failure, attempt, message_of, run, run_alone, scale, scaled, threads, watchdog_limit,
+};

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -100,6 +101,42 @@ where
     }
 }
 
+/// Runs `check` alone in a process of its own: the test binary again, with this one test. For what other tests of
+/// the same process would disturb, such as its memory.
+///
+/// # Panics
+///
+/// Where that process fails, with its output.
+#[doc(hidden)]
+pub fn run_alone(module: &str, test: &str, check: impl FnOnce()) {
+    const ALONE: &str = "CACHE_CONFORMANCE_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        check();
+        return;
+    }
+    // Test names leave out the name of the crate, which is the first part of the module's path.
+    let path = match module.split_once("::") {
+        Some((_, inside)) => format!("{inside}::{test}"),
+        None => test.to_owned(),
+    };
+    let binary = std::env::current_exe().expect("the test binary's own path");
+    let output = std::process::Command::new(binary)
+        .args([path.as_str(), "--exact", "--test-threads=1"])
+        .env(ALONE, "1")
+        .output()
+        .expect("the test binary starts again");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        text.contains("1 passed"),
+        "no test `{path}` in the test binary: {text}"
+    );
+}
+
 /// The text of a panic payload.
 #[must_use]
 pub fn message_of(payload: &(dyn Any + Send)) -> String {
@@ -144,4 +181,34 @@ where
             .map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
             .collect()
     })
+}
+
+/// Drops a result that does not matter, as an expression.
+pub(crate) fn ignore<T>(_: T) {}
+
+/// Counts a thread out when dropped, even by a panic, so that those who wait for the count end, too.
+pub(crate) struct CountDown<'a>(pub(crate) &'a AtomicUsize);
+
+impl Drop for CountDown<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Sets its flag when dropped, even by a panic, so that those who wait for the flag end, too.
+pub(crate) struct Raise<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Raise<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A small unique number for each thread, never 0.
+pub(crate) fn thread_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: u64 = NEXT.fetch_add(1, Ordering::Relaxed);
+    }
+    NUMBER.try_with(|number| *number).unwrap_or(u64::MAX)
 }

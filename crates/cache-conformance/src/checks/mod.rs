@@ -2,5 +2,14 @@
 //!
 //! Each is run by the macros of the crate root, under the watchdog of [`run`](crate::run()).
 
+pub mod drops;
+pub mod forks;
+pub mod growth;
+pub mod linear;
+pub mod panics;
+pub mod races;
+pub mod reentry;
+pub mod routed;
 pub mod sequential;
 pub mod smoke;
+pub mod snapshots;

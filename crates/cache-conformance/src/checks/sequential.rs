@@ -1,16 +1,21 @@
 //! One thread against `std::collections::HashMap`: random operation sequences over all hash plans.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher};
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cache_api::{Cache, Iterate};
+use cache_api::{BulkLoad, Cache, DefaultHashBuilder, GetBatch, Iterate, Update};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 use crate::design::SequentialDesign;
-use crate::keys::{HashPlan, PassThrough, PlanKey};
-use crate::run::scaled;
+use crate::keys::{HashPlan, PassThrough, PassThroughHasher, PlanKey};
+use crate::rng::mix;
+use crate::run::{ignore, message_of, scaled};
 
 /// One step of a random sequence.
 #[derive(Clone, Debug)]
@@ -82,12 +87,14 @@ macro_rules! same {
             (got, expected) => {
                 if got != expected {
                     let what = format!($($what)+);
-                    return Err(TestCaseError::fail(format!("{what}: got {got:?}, expected {expected:?}")));
+                    return Err(proptest::test_runner::TestCaseError::fail(format!("{what}: got {got:?}, expected {expected:?}")));
                 }
             }
         }
     };
 }
+
+pub(crate) use same;
 
 /// A map and its model, advanced together.
 pub(crate) fn apply<M>(
@@ -248,5 +255,248 @@ pub fn model<D: SequentialDesign>(plan: HashPlan) {
             );
         }
         Ok(())
+    });
+}
+
+/// Two maps filled in different orders, one of them through detours, are equal in content and answers.
+pub fn content_does_not_depend_on_history<D: SequentialDesign>() {
+    for plan in HashPlan::ALL {
+        let (forward, backward) = (
+            D::build(None, PassThrough),
+            D::build::<PlanKey, u64, _>(Some(4), PassThrough),
+        );
+        let key = |id: u64| PlanKey::new(id, plan);
+        (0..150).for_each(|id| forward.insert(key(id), id));
+        (100..250).rev().for_each(|id| backward.insert(key(id), 0));
+        backward.bulk_load((0..200).rev().map(|id| (key(id), id)));
+        (150..250).for_each(|id| backward.remove(&key(id)));
+        for map in [&forward, &backward] {
+            assert_eq!(
+                sorted_entries(map),
+                (0..150).map(|id| (id, id)).collect::<Vec<_>>(),
+                "{plan:?}"
+            );
+            assert_eq!(map.len(), 150, "{plan:?}");
+            assert!(
+                (0..300).all(|id| map.get(&key(id)) == (id < 150).then_some(id)),
+                "{plan:?}"
+            );
+        }
+        // Emptied one by one, in yet another order, and used again.
+        (0..150)
+            .map(|n| n * 7 % 150)
+            .for_each(|id| assert_eq!(backward.take(&key(id)), Some(id), "{plan:?}"));
+        assert!(
+            backward.is_empty() && backward.entries().is_empty(),
+            "{plan:?}"
+        );
+        backward.insert(key(1), 1);
+        assert_eq!(sorted_entries(&backward), [(1, 1)], "{plan:?}");
+    }
+}
+
+/// Capacities 0, 1, odd and huge: hints, or refused by a panic that says "capacity"; never an overflow or abort.
+pub fn capacity_extremes<D: SequentialDesign>() {
+    for capacity in [0, 1, 2, 3, 5, 100, 1_000] {
+        let map = D::build::<u64, u64, _>(Some(capacity), DefaultHashBuilder::with_seed(1));
+        assert!(map.is_empty() && map.get(&1).is_none());
+        (0..200).for_each(|key| map.insert(key, key));
+        assert_eq!(
+            (map.len(), map.get(&199)),
+            (200, Some(199)),
+            "capacity {capacity}"
+        );
+    }
+    for capacity in [usize::MAX, usize::MAX - 1, usize::MAX / 2 + 1] {
+        let outcome = catch_unwind(|| {
+            let map = D::build::<u64, u64, _>(Some(capacity), DefaultHashBuilder::with_seed(1));
+            map.insert(1, 2);
+            assert_eq!((map.len(), map.get(&1)), (1, Some(2)));
+            let map = D::build::<(), (), _>(Some(capacity), DefaultHashBuilder::with_seed(1));
+            map.insert((), ());
+            assert_eq!(map.len(), 1);
+        });
+        if let Err(payload) = outcome {
+            let message = message_of(payload.as_ref());
+            assert!(
+                message.to_lowercase().contains("capacity"),
+                "capacity {capacity} is refused by a panic that does not say why: {message}"
+            );
+        }
+    }
+}
+
+/// `()` as key, as value and as both.
+pub fn zero_sized_keys_and_values<D: SequentialDesign>() {
+    let hasher = || DefaultHashBuilder::with_seed(1);
+    let unit = D::build::<(), (), _>(None, hasher());
+    assert_eq!((unit.len(), unit.get(&())), (0, None));
+    unit.insert((), ());
+    unit.insert((), ());
+    assert_eq!(
+        (unit.len(), unit.get(&()), unit.entries()),
+        (1, Some(()), vec![((), ())])
+    );
+    assert_eq!(unit.get_batch(&[(), ()]), [Some(()), Some(())]);
+    assert_eq!(
+        (unit.swap((), ()), unit.take(&()), unit.take(&())),
+        (Some(()), Some(()), None)
+    );
+    unit.bulk_load([((), ()), ((), ())]);
+    assert_eq!(unit.len(), 1);
+    unit.clear();
+    assert!(unit.is_empty());
+
+    let one = D::build::<(), String, _>(None, hasher());
+    one.upsert((), |old| {
+        old.map_or_else(|| "a".to_owned(), |old| format!("{old}b"))
+    });
+    one.upsert((), |old| {
+        old.map_or_else(|| "a".to_owned(), |old| format!("{old}b"))
+    });
+    assert_eq!(one.get(&()).as_deref(), Some("ab"));
+    assert!(one.remove_if(&(), |value| value == "ab") && one.is_empty());
+
+    let set = D::build::<u64, (), _>(None, hasher());
+    (0..100).for_each(|key| set.insert(key % 50, ()));
+    assert_eq!(
+        (set.len(), set.get(&49), set.get(&50)),
+        (50, Some(()), None)
+    );
+    set.retain(|key, ()| key % 2 == 0);
+    assert_eq!((set.len(), set.values().len()), (25, 25));
+}
+
+/// Batches and bulk loads: empty, with repeats and misses, from slices and iterators, in input order.
+pub fn batch_and_bulk_edges<D: SequentialDesign>() {
+    let map = D::build::<String, u64, _>(None, DefaultHashBuilder::with_seed(1));
+    map.bulk_load(Vec::new());
+    assert_eq!(map.len(), 0, "a bulk load of nothing");
+    assert!(
+        map.get_batch::<str, [&str; 0]>([]).is_empty(),
+        "an empty batch of an empty map"
+    );
+    assert_eq!(map.get_batch(["a", "b", "a"]), [None, None, None]);
+    map.bulk_load(
+        [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("a", 5)]
+            .map(|(key, value)| (key.to_owned(), value)),
+    );
+    assert_eq!(
+        (map.len(), map.get("a")),
+        (3, Some(5)),
+        "for repeated keys the last wins and counts once"
+    );
+    map.bulk_load(std::iter::once(("b".to_owned(), 6)));
+    assert_eq!(
+        (map.len(), map.get("b")),
+        (3, Some(6)),
+        "a bulk load replaces what is there"
+    );
+    assert_eq!(
+        map.get_batch(["c", "zz", "a", "c", "b", ""]),
+        [Some(4), None, Some(5), Some(4), Some(6), None]
+    );
+    let owned: Vec<String> = ["b", "a"].map(str::to_owned).to_vec();
+    assert_eq!(map.get_batch(&owned), [Some(6), Some(5)]);
+    assert!(map.get_batch::<str, [&str; 0]>([]).is_empty());
+    map.get_batch_with::<str, [&str; 0], _>([], |_, _| panic!("an empty batch calls its closure"));
+    // More keys than any group or shard count, with every third missing and many repeats.
+    let numbers = D::build::<u64, u64, _>(None, DefaultHashBuilder::with_seed(1));
+    numbers.bulk_load((0..3_000).filter(|n| n % 3 > 0).map(|n| (n, n + 1)));
+    let asked: Vec<u64> = (0..10_000).map(|n| n * 7_919 % 3_000).collect();
+    let expected: Vec<Option<u64>> = asked.iter().map(|n| (n % 3 > 0).then_some(n + 1)).collect();
+    assert!(
+        numbers.get_batch(&asked) == expected,
+        "a big batch is answered wrongly or out of order"
+    );
+}
+
+/// Lookups by borrowed forms of the key.
+pub fn borrowed_lookups<D: SequentialDesign>() {
+    let map = D::build::<String, Vec<u8>, _>(None, std::hash::RandomState::new());
+    map.insert("key".to_owned(), vec![1]);
+    assert_eq!(map.get("key"), Some(vec![1]));
+    assert_eq!(map.get_with("key", Vec::len), Some(1));
+    assert!(map.contains_key("key") && !map.contains_key("Key"));
+    assert_eq!(map.take("key"), Some(vec![1]));
+    let map = D::build::<Box<[u8]>, u8, _>(None, DefaultHashBuilder::new());
+    map.insert(Box::from([1, 2, 3]), 6);
+    assert_eq!(map.get([1_u8, 2, 3].as_slice()), Some(6));
+    map.remove([1_u8, 2, 3].as_slice());
+    assert!(map.is_empty());
+}
+
+/// A hasher that counts how many keys it finishes.
+#[derive(Clone, Default)]
+struct CountingBuilder(Arc<AtomicUsize>);
+
+struct CountingHasher(PassThroughHasher, Arc<AtomicUsize>);
+
+impl BuildHasher for CountingBuilder {
+    type Hasher = CountingHasher;
+    fn build_hasher(&self) -> CountingHasher {
+        CountingHasher(PassThrough.build_hasher(), Arc::clone(&self.0))
+    }
+}
+
+impl Hasher for CountingHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.write(bytes);
+    }
+    fn write_u64(&mut self, i: u64) {
+        self.0.write_u64(mix(i));
+    }
+    fn finish(&self) -> u64 {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.finish()
+    }
+}
+
+/// Each operation on one key hashes that key exactly once, growth included: hashes are stored, not taken again.
+pub fn each_operation_hashes_once<D: SequentialDesign>() {
+    let counter = CountingBuilder::default();
+    if !D::STORES_HASHES {
+        return;
+    }
+    let map = D::build::<u64, u64, _>(None, counter.clone());
+    let hashes = |what: &str, expected: usize, call: &dyn Fn()| {
+        let before = counter.0.load(Ordering::Relaxed);
+        call();
+        // Waits for writes under way.
+        map.len();
+        let taken = counter.0.load(Ordering::Relaxed) - before;
+        assert_eq!(taken, expected, "{what}: hashes taken");
+    };
+    hashes("500 inserts from empty", 500, &|| {
+        (0..500).for_each(|key| map.insert(key, key))
+    });
+    hashes("insert over a key", 1, &|| map.insert(1, 2));
+    hashes("get", 1, &|| assert_eq!(map.get(&1), Some(2)));
+    hashes("get of a missing key", 1, &|| {
+        assert_eq!(map.get(&1_000), None)
+    });
+    hashes("contains_key", 1, &|| assert!(map.contains_key(&1)));
+    hashes("upsert", 1, &|| map.upsert(1, |_| 3));
+    hashes("upsert of a new key", 1, &|| map.upsert(1_001, |_| 3));
+    hashes("get_or_insert_with", 1, &|| {
+        ignore(map.get_or_insert_with(1, || 4))
+    });
+    hashes("get_or_insert_with of a new key", 1, &|| {
+        ignore(map.get_or_insert_with(1_002, || 4))
+    });
+    hashes("swap", 1, &|| ignore(map.swap(1, 5)));
+    hashes("take", 1, &|| ignore(map.take(&1)));
+    hashes("remove", 1, &|| map.remove(&2));
+    hashes("remove_if", 1, &|| assert!(map.remove_if(&3, |_| true)));
+    hashes("get_batch of 10", 10, &|| {
+        ignore(map.get_batch(&[4, 5, 6, 7, 8, 9, 10, 4, 4, 2_000]))
+    });
+    hashes("bulk_load of 100", 100, &|| {
+        map.bulk_load((0..100).map(|key| (key, key)))
+    });
+    hashes("for_each, retain, clear", 0, &|| {
+        map.for_each(|_, _| ());
+        map.retain(|key, _| key % 2 == 0);
+        map.clear();
     });
 }
