@@ -205,6 +205,7 @@ fn each_design_has_its_card() {
         "bench-compare",
         "cache-api",
         "cache-conformance",
+        "cache-reclaim",
         "cache-table",
     ];
     let is_design = |path: &PathBuf| {
