@@ -90,9 +90,16 @@ fn no_test_is_ignored_without_a_reason() {
 
 #[test]
 fn lines_are_at_most_120_wide() {
+    // A row of a table in a comment cannot be broken.
+    let row = |line: &str| {
+        ["/// |", "//! |"]
+            .iter()
+            .any(|start| line.trim_start().starts_with(start))
+    };
+    let wide = |line: &str| line.chars().count() > 120 && !row(line);
     report(
         "lines of code are at most 120 wide",
-        lines(rust_files(), |line| line.chars().count() > 120),
+        lines(rust_files(), wide),
     );
 }
 
@@ -205,6 +212,7 @@ fn each_design_has_its_card() {
         "bench-compare",
         "cache-api",
         "cache-conformance",
+        "cache-reclaim",
         "cache-table",
     ];
     let is_design = |path: &PathBuf| {
