@@ -85,7 +85,7 @@ struct Caller(Weak<MutexCache<u8, Caller>>);
 impl Drop for Caller {
     fn drop(&mut self) {
         if let Some(map) = self.0.upgrade() {
-            map.len();
+            _ = map.len();
         }
     }
 }
