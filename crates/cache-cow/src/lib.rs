@@ -53,9 +53,15 @@ mod broken;
 mod cache;
 mod contract;
 mod draft;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use crate::cache::CowCache;
 pub use crate::draft::Draft;
 pub use crate::view::CowView;
 pub use cache_api::DefaultHashBuilder;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -42,9 +42,14 @@
 //! - `barrier`: the system call.
 
 mod barrier;
+mod broken;
+#[cfg(all(test, loom))]
+mod model;
 mod published;
 mod slots;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use crate::published::{Published, Reading};
 
@@ -55,3 +60,7 @@ pub use crate::published::{Published, Reading};
 pub fn readers_are_fence_free() -> bool {
     !barrier::readers_fence()
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
