@@ -15,7 +15,7 @@ use crate::query::{
 use crate::report::{
     Cell, Label, MACHINE_KEYS, REVISION_KEYS, Report, Request, Table, Total, label_text,
 };
-use crate::sample::{Comparison, Observation, Sample, Summary, holm_adjusted};
+use crate::sample::{Comparison, Observation, Round, Sample, Summary, holm_adjusted};
 use crate::stats::geometric_mean;
 use crate::unit::{Assumption, class_of, dimension};
 
@@ -423,7 +423,10 @@ impl<'a> Builder<'a> {
                     .or_default();
                 cell.observations.push(Observation {
                     value: m.value,
-                    round: p.record.round,
+                    round: p.record.round.map(|number| Round {
+                        source: p.record.source,
+                        number,
+                    }),
                 });
                 cell.residues.insert(residue);
                 cell.records.push(p.record);
