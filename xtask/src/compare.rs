@@ -65,7 +65,7 @@ pub(crate) struct Args {
     compat: bool,
 
     /// Fail if anything is worse than the baseline by more than this, beyond chance and noise.
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with = "compat")]
     fail_above: Option<f64>,
     /// With --fail-above: exit 3 if something cannot be decided.
     #[arg(long, requires = "fail_above")]

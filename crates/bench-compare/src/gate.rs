@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::noise::Noise;
 use crate::render::number;
 use crate::report::{Cell, Report, Table, label_text};
-use crate::sample::{Comparison, holm_adjusted, pairs_by_round, shift_between};
+use crate::sample::{Comparison, holm_adjusted, shift_between};
 use crate::stats::{shift, utest};
 use crate::unit::Better;
 
@@ -153,9 +153,10 @@ fn decide(verdict: &mut Verdict, comparisons: &[&Comparison]) {
         |c: &&&&Comparison| utest::smallest_p(c.old_n, c.new_n) * family as f64 > verdict.alpha;
     let hopeless = tested.iter().filter(hopeless).count();
     if hopeless > 0 {
+        let ten = (verdict.alpha / utest::smallest_p(10, 10)).floor();
         verdict.notes.push(format!(
             "{hopeless} of {family} comparisons have too few samples to be significant among so many even when fully \
-             separated; 10 samples of each serve up to 4,600 comparisons"
+             separated; 10 samples of each serve up to {ten} comparisons"
         ));
     }
 }
@@ -225,20 +226,6 @@ fn row_text(report: &Report, table: &Table, row: usize) -> String {
     } else {
         row
     }
-}
-
-/// The number of comparisons that were paired by round; tells a reader whether drift could matter.
-pub fn paired_count(report: &Report) -> usize {
-    let comparisons = report
-        .tables
-        .iter()
-        .flat_map(|t| t.comparisons().map(move |c| (t, c)));
-    comparisons
-        .filter(|(t, (row, _, cell, _))| {
-            t.cell(*row, 0)
-                .is_some_and(|base| pairs_by_round(&base.sample, &cell.sample).len() >= 6)
-        })
-        .count()
 }
 
 /// The verdict as text: the regressions, what could not be decided, what got better.

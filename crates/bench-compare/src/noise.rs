@@ -209,10 +209,7 @@ pub fn from_rounds(report: &Report, columns: impl Fn(usize) -> bool) -> Noise {
 }
 
 fn deal(sample: &Sample) -> (Sample, Sample) {
-    let mut values: ByRound = sample.by_round().unwrap_or_else(|| {
-        let numbered = sample.observations().iter().enumerate();
-        numbered.map(|(at, o)| (at as u64, o.value)).collect()
-    });
+    let mut values: ByRound = sample.in_order();
     // An odd one out would make the sides unequal.
     values.truncate(values.len() / 2 * 2);
     let side = |rest: usize| {
@@ -396,10 +393,7 @@ pub fn drift(report: &Report) -> Vec<Drift> {
     for table in report.tables.iter().filter(|t| !t.exact) {
         // Cells that mix several benchmarks have no order in time that means anything.
         for (.., cell) in table.cells().filter(|(.., cell)| cell.warnings.is_empty()) {
-            let by_round = cell.sample.by_round().unwrap_or_else(|| {
-                let numbered = cell.sample.observations().iter().enumerate();
-                numbered.map(|(at, o)| (at as u64, o.value)).collect()
-            });
+            let by_round = cell.sample.in_order();
             let usable =
                 by_round.len() >= 6 && by_round.iter().all(|(_, v)| *v > 0.0 && v.is_finite());
             if usable {
@@ -422,7 +416,7 @@ fn drift_of(unit: &str, cells: &[ByRound]) -> Option<Drift> {
         sorted.sort_by(f64::total_cmp);
         let middle = crate::stats::median::median(&sorted);
         for (round, value) in cell {
-            rounds.entry(*round).or_default().push(value / middle);
+            rounds.entry(round.number).or_default().push(value / middle);
         }
         own.extend(mann_kendall(&values).map(|t| t.p));
     }
@@ -448,8 +442,8 @@ pub fn drift_notes(report: &Report) -> Vec<String> {
         // A common trend below a thousandth changes no decision, however regular it is.
         if d.common.p <= 0.01 && d.common.change.abs() >= 0.001 {
             notes.push(format!(
-                "rounds drift: {} changes by {:+.1}% from the first to the last of {} rounds (p={:.4}); compare by \
-                 rounds, not by runs",
+                "rounds drift: {} changes by {:+.1}% from the first to the last of {} rounds (p={:.4}); compare designs \
+                 within rounds, not runs of different times",
                 d.unit,
                 100.0 * d.common.change,
                 d.rounds,

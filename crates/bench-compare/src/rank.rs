@@ -8,7 +8,7 @@ use crate::format::Corpus;
 use crate::name;
 use crate::render::{bar, number};
 use crate::report::{Report, Request, Table, label_text};
-use crate::sample::{ByRound, Sample};
+use crate::sample::{ByRound, Round, Sample};
 use crate::stats::median::median;
 use crate::stats::resample::{Random, percentile_interval};
 use crate::unit::Better;
@@ -300,7 +300,7 @@ fn bootstrap(
         .iter()
         .map(|design| design.iter().map(|s| s.by_round()).collect())
         .collect();
-    let mut rounds: Vec<u64> = by_round
+    let mut rounds: Vec<Round> = by_round
         .iter()
         .flatten()
         .flatten()
@@ -318,7 +318,7 @@ fn bootstrap(
     let mut draws: Vec<Vec<f64>> = vec![Vec::with_capacity(how.draws); samples.len()];
     let mut values: Vec<f64> = Vec::new();
     for _ in 0..how.draws {
-        let drawn: Vec<u64> = rounds
+        let drawn: Vec<Round> = rounds
             .iter()
             .map(|_| rounds[random.below(rounds.len())])
             .collect();
@@ -330,7 +330,7 @@ fn bootstrap(
                 match &by_round {
                     Some(by_round) => {
                         let cell = &by_round[design][at];
-                        let value = |r: &u64| {
+                        let value = |r: &Round| {
                             cell.binary_search_by_key(r, |v| v.0)
                                 .ok()
                                 .map(|i| cell[i].1)

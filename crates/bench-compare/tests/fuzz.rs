@@ -202,10 +202,9 @@ fn step(bytes: &[u8], queries: &[String; 3]) {
         );
         let noise = noise::from_rounds(&report, |_| true);
         let verdict = gate::judge(&report, 0.01, Some(&noise));
-        assert!(
-            verdict.findings.iter().all(|f| !(f.p_holm < f.p)),
-            "{verdict:?}"
-        );
+        // The reference's p may exceed 1; ours and every adjusted one may not.
+        let sound = |f: &gate::Finding| request.compat || f.p <= f.p_holm && f.p_holm <= 1.0;
+        assert!(verdict.findings.iter().all(sound), "{verdict:?}");
         let _ = (
             gate::text(&verdict),
             gate::json(&verdict).to_string(),

@@ -253,7 +253,8 @@ proptest! {
     fn numbers_round_trip(value in any::<f64>()) {
         let text = number::shortest(value);
         let back = number::parse_float(&text).unwrap();
-        prop_assert!(back == value && back.is_sign_negative() == value.is_sign_negative() || value.is_nan() && back.is_nan());
+        let same = back == value && back.is_sign_negative() == value.is_sign_negative();
+        prop_assert!(same || value.is_nan() && back.is_nan());
     }
 
     #[test]
@@ -272,7 +273,9 @@ proptest! {
     }
 
     #[test]
-    fn tidying_is_idempotent_and_keeps_the_class(unit in "[a-zA-Z*/ -]{0,12}|(ns|MB|B|op|s|sec)([*/-](ns|MB|B|op|s)){0,3}") {
+    fn tidying_is_idempotent_and_keeps_the_class(
+        unit in "[a-zA-Z*/ -]{0,12}|(ns|MB|B|op|s|sec)([*/-](ns|MB|B|op|s)){0,3}",
+    ) {
         let (_, tidied) = unit::tidy(1.0, &unit);
         prop_assert_eq!(unit::tidy(1.0, &tidied), (1.0, tidied.clone()));
         prop_assert_eq!(unit::class_of(&unit), unit::class_of(&tidied));

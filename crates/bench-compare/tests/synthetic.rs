@@ -276,7 +276,7 @@ fn the_ranking_marks_ties_and_keeps_groups_apart() {
     // One design lacks a workload: it must not shrink the average of the others.
     text = text
         .lines()
-        .filter(|l| !(l.contains("impl=slow/dist=zipf/mix=r90") && !l.contains("mix=r90-2")))
+        .filter(|l| !l.contains("impl=slow/dist=zipf/mix=r90") || l.contains("mix=r90-2"))
         .collect::<Vec<_>>()
         .join("\n");
     let how = RankRequest {
@@ -599,7 +599,8 @@ fn lines_that_cannot_be_read_are_named() {
 #[test]
 fn the_round_comes_from_the_sample_or_the_block_around_it() {
     let text = "BenchmarkA 1 1 ns/op\n# begin design=x round=2\nBenchmarkA 1 2 ns/op\n\
-                # sample {\"cell\":\"A\",\"round\":7}\nBenchmarkA 1 3 ns/op\n# end design=x round=2\nBenchmarkA 1 4 ns/op\n";
+                # sample {\"cell\":\"A\",\"round\":7}\nBenchmarkA 1 3 ns/op\n# end design=x round=2\n\
+                BenchmarkA 1 4 ns/op\n";
     let rounds: Vec<Option<u64>> = corpus(&[("a", text)])
         .records
         .iter()

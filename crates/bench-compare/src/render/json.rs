@@ -52,7 +52,7 @@ pub fn json_tables(report: &Report) -> Value {
                     "hi": number(cell.summary.hi),
                     "confidence": number(cell.summary.confidence),
                     "values": cell.sample.observations().iter().map(|o| number(o.value)).collect::<Vec<_>>(),
-                    "rounds": cell.sample.observations().iter().map(|o| o.round).collect::<Vec<_>>(),
+                    "rounds": cell.sample.observations().iter().map(|o| o.round.map(|r| r.number)).collect::<Vec<_>>(),
                     "warnings": cell.warnings.iter().chain(&cell.summary.warnings).collect::<Vec<_>>(),
                     "comparison": comparison,
                 })
