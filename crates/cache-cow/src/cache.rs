@@ -19,7 +19,21 @@ use crate::view::CowView;
 /// What holds for all of its methods (consistency, panics, re-entry, when values are dropped) is in the [crate's
 /// documentation](crate#guarantees). Reads are O(1) expected; a write is O(n) unless it says otherwise.
 ///
-/// `Send` and `Sync` when `K`, `V` and `S` are both.
+/// `Send` and `Sync` when `K`, `V` and `S` are both:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<cache_cow::CowCache<u8, std::cell::Cell<u8>>>(); // error: a Cell cannot be shared
+/// ```
+///
+/// Invariant in `K` and `V`, as everything that can be changed through a shared reference must be:
+///
+/// ```compile_fail
+/// use cache_cow::CowCache;
+/// fn shorten<'a>(map: &'a CowCache<&'static str, u8>) -> &'a CowCache<&'a str, u8> {
+///     map // error: lifetime may not live long enough
+/// }
+/// ```
 pub struct CowCache<K, V, S = DefaultHashBuilder> {
     hasher: S,
     current: Published<Table<K, V>>,
@@ -339,7 +353,7 @@ where
         let (mut key, mut value) = (Some(key), None);
         if broken("read before the lock") {
             let new = f(key.as_ref().and_then(|key| self.get(key)).as_ref());
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(1));
             value = Some(new);
             self.write(|draft| draft.put(hash, &mut key, &mut value));
             return;

@@ -53,6 +53,8 @@ mod broken;
 mod cache;
 mod contract;
 mod draft;
+#[cfg(test)]
+mod tests;
 mod view;
 
 pub use crate::cache::CowCache;

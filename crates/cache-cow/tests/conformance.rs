@@ -10,7 +10,10 @@ impl Design for Cow {
     const NAME: &'static str = "cow";
     type Map<K: Key, V: Value, S: Hashing> = CowCache<K, V, S>;
 
-    fn build<K: Key, V: Value, S: Hashing>(capacity: Option<usize>, hasher: S) -> CowCache<K, V, S> {
+    fn build<K: Key, V: Value, S: Hashing>(
+        capacity: Option<usize>,
+        hasher: S,
+    ) -> CowCache<K, V, S> {
         match capacity {
             Some(capacity) => CowCache::with_capacity_and_hasher(capacity, hasher),
             None => CowCache::with_hasher(hasher),
@@ -22,6 +25,7 @@ impl Design for Cow {
     const VISIT: Consistency = Consistency::Snapshot;
     const BULK_LOAD_AT_ONCE: bool = true;
     const LINEAR_WRITES: bool = true;
+    const STORES_HASHES: bool = false;
     // A version that somebody reads while it is replaced is dropped by a later writer.
     const DEFERRED_DROPS: bool = true;
 

@@ -18,7 +18,21 @@ use crate::broken::broken;
 /// [crate's documentation](crate#guarantees). Costs are O(1) expected unless stated, plus waiting for the lock.
 ///
 /// `Send` and `Sync` where the lock makes it so: for the mutex, `Sync` when `K`, `V` and `S` are `Send`; for the
-/// read-write lock, when they are `Send + Sync`; never for the unsynchronised one.
+/// read-write lock, when they are `Send + Sync`; never for the unsynchronised one:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<cache_locked::RwLockCache<u8, std::cell::Cell<u8>>>(); // error: a Cell cannot be shared
+/// ```
+///
+/// Invariant in `K` and `V`, as everything that can be changed through a shared reference must be:
+///
+/// ```compile_fail
+/// use cache_locked::MutexCache;
+/// fn shorten<'a>(map: &'a MutexCache<&'static str, u8>) -> &'a MutexCache<&'a str, u8> {
+///     map // error: lifetime may not live long enough
+/// }
+/// ```
 pub struct LockedCache<K, V, S = DefaultHashBuilder, L: LockKind = MutexLock> {
     hasher: S,
     table: L::Lock<Table<K, V>>,
@@ -292,6 +306,12 @@ where
         let mut table = self.write();
         if let Some(value) = table.get_mut(hash, &key) {
             return value.clone();
+        }
+        if broken("init outside the lock") {
+            drop(table);
+            let made = init();
+            self.insert(key, made.clone());
+            return made;
         }
         let room = table.room(&self.hasher);
         made = init();

@@ -47,6 +47,8 @@ mod broken;
 mod cache;
 mod contract;
 mod naive;
+#[cfg(test)]
+mod tests;
 
 pub use crate::cache::LockedCache;
 pub use crate::naive::{Unsynchronised, UnsynchronisedLock};

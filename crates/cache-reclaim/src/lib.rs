@@ -42,9 +42,14 @@
 //! - `barrier`: the system call.
 
 mod barrier;
+mod broken;
+#[cfg(all(test, loom))]
+mod model;
 mod published;
 mod slots;
 mod sync;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub use crate::published::{Published, Reading};
 

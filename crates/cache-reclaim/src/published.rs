@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::barrier;
+use crate::broken::broken;
 use crate::slots::{self, Lease, Slot};
 use crate::sync::{AtomicPtr, Ordering};
 
@@ -164,6 +165,12 @@ pub(crate) fn announce<T>(source: &AtomicPtr<T>, slot: &Slot, fenced: bool) -> *
 /// The writer's half: whether `slot` announces `pointer`. To be asked after `barrier::heavy`.
 #[inline]
 pub(crate) fn shows<T>(slot: &Slot, pointer: *const T) -> bool {
+    if broken("nobody looks at the slots") {
+        return false;
+    }
+    if broken("any reader keeps everything") {
+        return !slot.load(Ordering::Acquire).is_null();
+    }
     // Acquire: if it does not, the reads of a reader that has left come before what we do with the value.
     ptr::addr_eq(slot.load(Ordering::Acquire), pointer)
 }

@@ -66,6 +66,8 @@ mod broken;
 mod cache;
 mod contract;
 mod padding;
+#[cfg(test)]
+mod tests;
 
 pub use crate::cache::{DEFAULT_SHARDS, MAX_SHARDS, ShardsError, StripedCache};
 pub use crate::padding::{Aligned128, Padded128, Padding, Plain, Unpadded};

@@ -29,6 +29,7 @@
 //! assert_eq!(table.remove(hash, "k"), Some(("k", 1)));
 //! ```
 
+mod broken;
 mod held;
 #[cfg(feature = "locks")]
 mod lock;
