@@ -20,6 +20,8 @@ use crate::shard::{Entry, Shard};
 
 /// How many entries a bulk load takes from its iterator before it hands them to the owners.
 const LOAD_CHUNK: usize = 1 << 18;
+/// After how many entries a visit lets other requests in.
+const VISIT_ENTRIES: usize = 4_096;
 
 /// A handle to a concurrent map whose entries are owned by threads: every operation is a message.
 ///
@@ -283,10 +285,31 @@ impl<K, V, S> Map<K, V, S> {
 
     /// Gives back the memory that the tables do not need; they never shrink by themselves.
     ///
-    /// One message per shard, so that other requests come in between. O(n) in all.
+    /// A round trip per owner, or per few thousand entries, so that other requests come in between. O(n) in all.
     pub fn shrink_to_fit(&self) {
-        for shard in 0..self.shards() {
-            self.ask_shard(shard, Shard::shrink_to_fit);
+        self.visit(Shard::shrink_to_fit);
+    }
+
+    /// Runs `f` on every shard, one after another. Each message covers some shards of one owner: all of them where
+    /// they hold little, else only so many that the owner is not kept from other requests for long.
+    fn visit(&self, mut f: impl FnMut(&mut Shard<K, V>) + Send) {
+        for owner in 0..self.owners() {
+            let mut shards = self.shared.routing.shards_of_owner(owner);
+            while !shards.is_empty() {
+                let (visited, f) = (shards.clone(), &mut f);
+                shards.start = self.ask(owner, move |owner| {
+                    let mut entries = 0;
+                    for number in visited.clone() {
+                        let shard = owner.shard(number);
+                        entries += shard.len();
+                        f(shard);
+                        if entries >= VISIT_ENTRIES {
+                            return number + 1;
+                        }
+                    }
+                    visited.end
+                });
+            }
         }
     }
 
@@ -299,17 +322,6 @@ impl<K, V, S> Map<K, V, S> {
         let mut tasks: Vec<_> = (0..self.owners()).map(|_| Task::new(f)).collect();
         self.ask_all(&mut tasks, |owner| owner);
         tasks
-    }
-
-    /// Runs `f` on one shard.
-    fn ask_shard<F, R>(&self, shard: usize, f: F) -> R
-    where
-        F: FnOnce(&mut Shard<K, V>) -> R + Send,
-        R: Send,
-    {
-        self.ask(self.shared.routing.owner_of_shard(shard), move |owner| {
-            f(owner.shard(shard))
-        })
     }
 }
 
@@ -704,8 +716,8 @@ fn drop_all<T>(entries: impl Iterator<Item = T>) {
     }
 }
 
-/// One message per shard and round trip, one after another, so that other requests come in between: all entries of one
-/// shard are seen at one moment, different shards at different ones.
+/// Shard by shard, and a round trip per owner or per few thousand entries, so that other requests come in between:
+/// all entries of one shard are seen at one moment, different shards at different ones.
 impl<K, V, S> Iterate<K, V> for Map<K, V, S>
 where
     K: Hash + Eq + Send + 'static,
@@ -716,11 +728,7 @@ where
     where
         F: FnMut(&K, &V) + Send,
     {
-        for shard in 0..self.shards() {
-            self.ask_shard(shard, |shard| {
-                shard.iter().for_each(|entry| f(&entry.key, &entry.value))
-            });
-        }
+        self.visit(|shard| shard.iter().for_each(|entry| f(&entry.key, &entry.value)));
     }
 
     fn retain<F>(&self, mut keep: F)
@@ -728,25 +736,24 @@ where
         F: FnMut(&K, &V) -> bool + Send,
     {
         let mut removed = Vec::new();
-        for shard in 0..self.shards() {
-            self.ask_shard(shard, |shard| shard.retain(&mut keep, &mut removed));
-            // Dropped between two shards, by this thread.
-            drop_all(removed.drain(..));
-        }
+        self.visit(|shard| shard.retain(&mut keep, &mut removed));
+        drop_all(removed.into_iter());
     }
 
     fn clear(&self) {
-        let empty_shard =
-            |number| Task::new(move |owner: &mut Owner<K, V>| owner.shard(number).take());
-        let mut tasks: Vec<_> = (0..self.shards()).map(empty_shard).collect();
-        self.ask_all(&mut tasks, |number| {
-            self.shared.routing.owner_of_shard(number)
-        });
         // The tables come back whole: their entries are dropped here, while the owners go on.
+        let taken = self.on_each_owner(|owner| {
+            owner
+                .shards()
+                .iter_mut()
+                .map(Shard::take)
+                .collect::<Vec<_>>()
+        });
         drop_all(
-            tasks
+            taken
                 .into_iter()
-                .flat_map(|task| task.into_answer().into_entries()),
+                .flat_map(Task::into_answer)
+                .flat_map(Shard::into_entries),
         );
     }
 }

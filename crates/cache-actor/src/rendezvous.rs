@@ -106,7 +106,7 @@ impl Slot {
 
     /// Blocks until no request is outstanding.
     fn wait(&self) {
-        let patience = Patience::new();
+        let mut patience = Patience::new();
         // Acquire: pairs with every `complete`, all of which belong to one release sequence of the state.
         while self.state.load(Ordering::Acquire) >= REQUEST {
             if !patience.wait() {
