@@ -1,21 +1,23 @@
-//! Tells the program what it was built with.
+//! Records which compiler and profile build the measuring program, for its `facts` verb.
 
+use std::env;
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let version = Command::new(rustc)
-        .arg("--version")
-        .output()
+    let compiler = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let output = Command::new(compiler).arg("--version").output();
+    let version = output
         .ok()
-        .and_then(|output| String::from_utf8(output.stdout).ok());
-    let version = version.map_or_else(|| "unknown".to_owned(), |text| text.trim().to_owned());
+        .and_then(|output| String::from_utf8(output.stdout).ok())
+        .unwrap_or_default();
+    let version = version
+        .trim()
+        .strip_prefix("rustc ")
+        .unwrap_or(version.trim());
     println!("cargo::rustc-env=HARNESS_RUSTC={version}");
-    let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| "unknown".to_owned());
-    println!("cargo::rustc-env=HARNESS_PROFILE={}", variable("PROFILE"));
     println!(
-        "cargo::rustc-env=HARNESS_TARGET_FEATURES={}",
-        variable("CARGO_CFG_TARGET_FEATURE")
+        "cargo::rustc-env=HARNESS_PROFILE={}",
+        env::var("PROFILE").unwrap_or_default()
     );
+    println!("cargo::rerun-if-changed=build.rs");
 }

@@ -1,362 +1,307 @@
-//! The crates that the designs are measured against, each through the calls its documentation recommends.
-//!
-//! All get the same keys, values and hasher. Where a crate offers several ways, the fastest documented one is used and
-//! the choice is stated at the type. None of them is tuned beyond that, or held back.
+//! The crates that the designs are measured against, each behind an adapter of a few lines that makes the crate's
+//! best documented calls. An adapter adds nothing: no lock, no second lookup, no clone that the call itself does not
+//! make. Which calls those are is written in the registry's rows, and printed by `harness list`.
 
-use std::borrow::Borrow;
-use std::hash::Hash;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use arc_swap::ArcSwap;
-use cache_api::{Cache, DefaultHashBuilder as Hasher};
+use cache_api::DefaultHashBuilder;
 
-use crate::family::{Family, Key, Value};
+use crate::subject::{MapKey, MapValue, Subject, hasher};
 
-/// Declares a family: its map type and how to build one.
-macro_rules! peer {
-    ($(#[$doc:meta])* $family:ident, $map:ident, $inner:ty, |$capacity:ident, $hasher:ident| $build:expr) => {
+/// The hasher of every peer.
+type H = DefaultHashBuilder;
+
+/// Declares an adapter and writes the signatures of [`Subject`]'s methods around the peer's calls.
+macro_rules! adapter {
+    (
+        $(#[$doc:meta])*
+        $peer:ident($map_type:ty)
+        read($read_map:ident, $read_key:ident, $f:ident) $read:block
+        write($write_map:ident, $write_key:ident, $value:ident) $write:block
+        erase($erase_map:ident, $erase_key:ident) $erase:block
+        count($count_map:ident) $count:block
+    ) => {
         $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $family;
+        pub struct $peer<K: MapKey, V: MapValue>($map_type);
 
-        #[doc = concat!("The map of [`", stringify!($family), "`].")]
-        #[allow(missing_debug_implementations, reason = "not all of the peers have one")]
-        pub struct $map<K: Key, V: Value>($inner);
+        impl<K: MapKey, V: MapValue> Subject<K, V> for $peer<K, V> {
+            #[inline]
+            fn read<R: Send>(&self, $read_key: &K, $f: impl FnOnce(&V) -> R + Send) -> Option<R> {
+                let $read_map = &self.0;
+                $read
+            }
 
-        impl Family for $family {
-            type Map<K: Key, V: Value> = $map<K, V>;
+            #[inline]
+            fn write(&self, $write_key: K, $value: V) {
+                let $write_map = &self.0;
+                $write
+            }
 
-            fn build<K: Key, V: Value>($capacity: usize, $hasher: Hasher) -> $map<K, V> {
-                $map($build)
+            #[inline]
+            fn erase(&self, $erase_key: &K) {
+                let $erase_map = &self.0;
+                $erase
+            }
+
+            fn count(&self) -> usize {
+                let $count_map = &self.0;
+                $count
             }
         }
     };
 }
 
-/// Implements the contract by four expressions.
-macro_rules! calls {
-    ($map:ident, $this:ident, $key:ident, $value:ident, $f:ident,
-     get: $get:expr, insert: $insert:expr, remove: $remove:expr, len: $len:expr) => {
-        impl<K: Key, V: Value> Cache<K, V> for $map<K, V> {
-            #[inline]
-            fn get_with<Q, F, R>(&self, $key: &Q, $f: F) -> Option<R>
-            where
-                K: Borrow<Q>,
-                Q: Hash + Eq + Sync + ?Sized,
-                F: FnOnce(&V) -> R + Send,
-                R: Send,
-            {
-                let $this = &self.0;
-                $get
-            }
+adapter! {
+    /// `dashmap`: shards of hashbrown tables behind read-write locks; reads hold a guard.
+    Dashmap(dashmap::DashMap<K, V, H>)
+    read(map, key, f) { map.get(key).map(|entry| f(entry.value())) }
+    write(map, key, value) { map.insert(key, value); }
+    erase(map, key) { map.remove(key); }
+    count(map) { map.len() }
+}
 
-            #[inline]
-            fn insert(&self, $key: K, $value: V) {
-                let $this = &self.0;
-                $insert;
-            }
+impl<K: MapKey, V: MapValue> Dashmap<K, V> {
+    /// With the crate's default number of shards (four per core, rounded up to a power of two).
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(dashmap::DashMap::with_capacity_and_hasher(
+            capacity,
+            hasher(),
+        ))
+    }
 
-            fn remove<Q>(&self, $key: &Q)
-            where
-                K: Borrow<Q>,
-                Q: Hash + Eq + Sync + ?Sized,
-            {
-                let $this = &self.0;
-                $remove;
-            }
+    /// With a number of shards of the caller's choice, a power of two above 1.
+    #[must_use]
+    pub fn with_shards(shards: usize, capacity: usize) -> Self {
+        Self(dashmap::DashMap::with_capacity_and_hasher_and_shard_amount(
+            capacity,
+            hasher(),
+            shards,
+        ))
+    }
+}
 
-            fn len(&self) -> usize {
-                let $this = &self.0;
-                $len
-            }
+adapter! {
+    /// `papaya`: a lock-free table; one pin for each operation, as its documentation begins with.
+    Papaya(papaya::HashMap<K, V, H>)
+    read(map, key, f) { map.pin().get(key).map(f) }
+    write(map, key, value) { map.pin().insert(key, value); }
+    erase(map, key) { map.pin().remove(key); }
+    count(map) { map.len() }
+}
+
+impl<K: MapKey, V: MapValue> Papaya<K, V> {
+    /// A map for `capacity` entries, with the default collector and resize mode.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(papaya::HashMap::with_capacity_and_hasher(
+            capacity,
+            hasher(),
+        ))
+    }
+}
+
+adapter! {
+    /// `scc::HashMap`: buckets with a lock each; the reader is a closure.
+    SccHashMap(scc::HashMap<K, V, H>)
+    read(map, key, f) { map.read_sync(key, |_, value| f(value)) }
+    write(map, key, value) { map.upsert_sync(key, value); }
+    erase(map, key) { map.remove_sync(key); }
+    count(map) { map.len() }
+}
+
+impl<K: MapKey, V: MapValue> SccHashMap<K, V> {
+    /// A map for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(scc::HashMap::with_capacity_and_hasher(capacity, hasher()))
+    }
+}
+
+adapter! {
+    /// `scc::HashIndex`: reads without locks; a write of a key that is there retires the entry and makes a new one.
+    SccHashIndex(scc::HashIndex<K, V, H>)
+    read(map, key, f) { map.peek_with(key, |_, value| f(value)) }
+    write(map, key, value) {
+        match map.entry_sync(key) {
+            scc::hash_index::Entry::Occupied(mut entry) => entry.update(value),
+            scc::hash_index::Entry::Vacant(entry) => { entry.insert_entry(value); }
         }
-    };
-}
-
-peer!(
-    /// dashmap with its own number of shards (four for each core, rounded up to a power of two).
-    DashMap, DashMapMap, dashmap::DashMap<K, V, Hasher>,
-    |capacity, hasher| dashmap::DashMap::with_capacity_and_hasher(capacity, hasher));
-calls!(DashMapMap, map, key, value, f,
-    get: map.get(key).map(|guard| f(&guard)),
-    insert: map.insert(key, value),
-    remove: map.remove(key),
-    len: map.len());
-
-peer!(
-    /// dashmap with as many shards as `cache-sharded`.
-    DashMap256, DashMap256Map, dashmap::DashMap<K, V, Hasher>,
-    |capacity, hasher| dashmap::DashMap::with_capacity_and_hasher_and_shard_amount(capacity, hasher, 256));
-calls!(DashMap256Map, map, key, value, f,
-    get: map.get(key).map(|guard| f(&guard)),
-    insert: map.insert(key, value),
-    remove: map.remove(key),
-    len: map.len());
-
-peer!(
-    /// papaya, pinned for each operation, as a service that handles one request at a time would.
-    Papaya, PapayaMap, papaya::HashMap<K, V, Hasher>,
-    |capacity, hasher| papaya::HashMap::builder().capacity(capacity).hasher(hasher).build());
-calls!(PapayaMap, map, key, value, f,
-    get: map.pin().get(key).map(f),
-    insert: map.pin().insert(key, value),
-    remove: map.pin().remove(key),
-    len: map.len());
-
-peer!(
-    /// scc's `HashMap`, read under the bucket's shared lock (`read_sync`).
-    SccHashMap, SccHashMapMap, scc::HashMap<K, V, Hasher>,
-    |capacity, hasher| scc::HashMap::with_capacity_and_hasher(capacity, hasher));
-calls!(SccHashMapMap, map, key, value, f,
-    get: map.read_sync(key, |_, value| f(value)),
-    insert: map.upsert_sync(key, value),
-    remove: map.remove_sync(key),
-    len: map.len());
-
-peer!(
-    /// scc's `HashIndex`, read without a lock (`peek_with`) and written through an entry (it has no upsert).
-    SccHashIndex, SccHashIndexMap, scc::HashIndex<K, V, Hasher>,
-    |capacity, hasher| scc::HashIndex::with_capacity_and_hasher(capacity, hasher));
-calls!(SccHashIndexMap, map, key, value, f,
-    get: map.peek_with(key, |_, value| f(value)),
-    insert: match map.entry_sync(key) {
-        scc::hash_index::Entry::Occupied(mut entry) => entry.update(value),
-        scc::hash_index::Entry::Vacant(entry) => drop(entry.insert_entry(value)),
-    },
-    remove: map.remove_sync(key),
-    len: map.len());
-
-/// A key as flurry stores it: flurry wants an order for bins with many collisions, which the contract's borrowed keys
-/// do not have. Ordering by hash is one.
-#[repr(transparent)]
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Stored<K>(K);
-
-/// The borrowed form of [`Stored`].
-#[repr(transparent)]
-#[derive(PartialEq, Eq, Hash)]
-struct Asked<Q: ?Sized>(Q);
-
-/// Orders keys by a hash of their own. Two different keys with one 64-bit hash count as less, either way; flurry asks
-/// only where it has already found the keys to differ.
-fn order<Q: Hash + Eq + ?Sized>(a: &Q, b: &Q) -> std::cmp::Ordering {
-    use std::hash::BuildHasher;
-    if a == b {
-        return std::cmp::Ordering::Equal;
     }
-    let build = Hasher::with_seed(1);
-    build
-        .hash_one(a)
-        .cmp(&build.hash_one(b))
-        .then(std::cmp::Ordering::Less)
+    erase(map, key) { map.remove_sync(key); }
+    count(map) { map.len() }
 }
 
-impl<K: Hash + Eq> Ord for Stored<K> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        order(&self.0, &other.0)
+impl<K: MapKey, V: MapValue> SccHashIndex<K, V> {
+    /// A map for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(scc::HashIndex::with_capacity_and_hasher(capacity, hasher()))
     }
 }
 
-impl<K: Hash + Eq> PartialOrd for Stored<K> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
+adapter! {
+    /// `flurry`: a port of Java's `ConcurrentHashMap`; one pin for each operation.
+    Flurry(flurry::HashMap<K, V, H>)
+    read(map, key, f) { map.pin().get(key).map(f) }
+    write(map, key, value) { map.pin().insert(key, value); }
+    erase(map, key) { map.pin().remove(key); }
+    count(map) { map.len() }
+}
+
+impl<K: MapKey, V: MapValue> Flurry<K, V> {
+    /// A map for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(flurry::HashMap::with_capacity_and_hasher(
+            capacity,
+            hasher(),
+        ))
     }
 }
 
-impl<Q: Hash + Eq + ?Sized> Ord for Asked<Q> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        order(&self.0, &other.0)
-    }
-}
-
-impl<Q: Hash + Eq + ?Sized> PartialOrd for Asked<Q> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<Q: ?Sized> Asked<Q> {
-    fn new(key: &Q) -> &Self {
-        let key: *const Q = key;
-        // SAFETY: `Asked` is a transparent wrapper, so a valid `&Q` is a valid `&Asked<Q>` of the same lifetime.
-        unsafe { &*(key as *const Self) }
-    }
-}
-
-impl<K: Borrow<Q>, Q: ?Sized> Borrow<Asked<Q>> for Stored<K> {
-    fn borrow(&self) -> &Asked<Q> {
-        Asked::new(self.0.borrow())
-    }
-}
-
-peer!(
-    /// flurry, with a guard for each operation.
-    Flurry, FlurryMap, flurry::HashMap<Stored<K>, V, Hasher>,
-    |capacity, hasher| flurry::HashMap::with_capacity_and_hasher(capacity, hasher));
-calls!(FlurryMap, map, key, value, f,
-    get: map.get(Asked::new(key), &map.guard()).map(f),
-    insert: map.insert(Stored(key), value, &map.guard()),
-    remove: map.remove(Asked::new(key), &map.guard()),
-    len: map.len());
-
-peer!(
-    /// moka's synchronous cache without a bound, so that it never evicts. Reads clone the value.
-    Moka, MokaMap, moka::sync::Cache<K, V, Hasher>,
-    |capacity, hasher| moka::sync::Cache::builder().initial_capacity(capacity).build_with_hasher(hasher));
-calls!(MokaMap, map, key, value, f,
-    get: map.get(key).map(|value| f(&value)),
-    insert: map.insert(key, value),
-    remove: map.invalidate(key),
-    len: {
-        // Its count is kept up to date by maintenance tasks.
+adapter! {
+    /// `moka`: a cache with eviction and TinyLFU admission, here with room for twice the entries, so that it never
+    /// evicts. Reads clone the value.
+    Moka(moka::sync::Cache<K, V, H>)
+    read(map, key, f) { map.get(key).as_ref().map(f) }
+    write(map, key, value) { map.insert(key, value); }
+    erase(map, key) { map.invalidate(key); }
+    count(map) {
+        // The count lags behind until the pending maintenance has run.
         map.run_pending_tasks();
         map.entry_count() as usize
-    });
-
-peer!(
-    /// quick_cache with four times the room that it needs, so that it never evicts. Reads clone the value.
-    QuickCache, QuickCacheMap, quick_cache::sync::Cache<K, V, quick_cache::UnitWeighter, Hasher>,
-    |capacity, hasher| quick_cache::sync::Cache::with(
-        capacity,
-        // Room is divided among shards that fill unevenly; small caches need more slack.
-        (capacity as u64).saturating_mul(4).max(4096),
-        quick_cache::UnitWeighter,
-        hasher,
-        quick_cache::sync::DefaultLifecycle::default(),
-    ));
-calls!(QuickCacheMap, map, key, value, f,
-    get: map.get(key).map(|value| f(&value)),
-    insert: map.insert(key, value),
-    remove: map.remove(key),
-    len: map.len());
-
-peer!(
-    /// contrie's `CloneConMap`, the variant for types that are cheap to clone.
-    Contrie, ContrieMap, contrie::CloneConMap<K, V, Hasher>,
-    |_capacity, hasher| contrie::CloneConMap::with_hasher(hasher));
-calls!(ContrieMap, map, key, value, f,
-    get: map.get(key).map(|(_, value)| f(&value)),
-    insert: map.insert(key, value),
-    remove: map.remove(key),
-    len: map.iter().count());
-
-type Imbl<K, V> = imbl::GenericHashMap<K, V, Hasher, imbl::shared_ptr::DefaultSharedPtr>;
-
-peer!(
-    /// imbl's persistent map behind an arc-swap: reads `load`, writes `rcu`, both as arc-swap's documents show them.
-    ImblArcSwap, ImblArcSwapMap, ArcSwap<Imbl<K, V>>,
-    |_capacity, hasher| ArcSwap::from_pointee(Imbl::with_hasher(hasher)));
-calls!(ImblArcSwapMap, map, key, value, f,
-    get: map.load().get(key).map(f),
-    insert: map.rcu(|old| old.update(key.clone(), value.clone())),
-    remove: map.rcu(|old| old.without(key)),
-    len: map.load().len());
-
-type Rpds<K, V> = rpds::HashTrieMap<K, V, archery::ArcTK, Hasher>;
-
-peer!(
-    /// rpds's persistent map behind an arc-swap, used like imbl's.
-    RpdsArcSwap, RpdsArcSwapMap, ArcSwap<Rpds<K, V>>,
-    |_capacity, hasher| ArcSwap::from_pointee(Rpds::new_with_hasher_and_ptr_kind(hasher)));
-calls!(RpdsArcSwapMap, map, key, value, f,
-    get: map.load().get(key).map(f),
-    insert: map.rcu(|old| old.insert(key.clone(), value.clone())),
-    remove: map.rcu(|old| old.remove(key)),
-    len: map.load().size());
-
-/// A hash map behind an arc-swap, and the lock of its writers.
-#[allow(missing_debug_implementations, reason = "it is a field of a peer")]
-pub struct Copied<K, V> {
-    map: ArcSwap<hashbrown::HashMap<K, V, Hasher>>,
-    writer: parking_lot::Mutex<()>,
-}
-
-impl<K: Key, V: Value> Copied<K, V> {
-    fn change(&self, change: impl FnOnce(&mut hashbrown::HashMap<K, V, Hasher>)) {
-        let _writer = self.writer.lock();
-        let mut copy = hashbrown::HashMap::clone(&self.map.load());
-        change(&mut copy);
-        self.map.store(Arc::new(copy));
     }
 }
 
-/// A hash map behind an arc-swap: reads `load`; writers copy it and `store`, one at a time. (With `rcu`, two writers
-/// would each copy the whole map and one of the copies would be thrown away.)
-#[derive(Debug)]
-pub struct HashMapArcSwap;
-
-/// The map of [`HashMapArcSwap`].
-#[allow(missing_debug_implementations, reason = "like the other peers")]
-pub struct HashMapArcSwapMap<K: Key, V: Value>(Copied<K, V>);
-
-impl Family for HashMapArcSwap {
-    type Map<K: Key, V: Value> = HashMapArcSwapMap<K, V>;
-
-    fn build<K: Key, V: Value>(capacity: usize, hasher: Hasher) -> HashMapArcSwapMap<K, V> {
-        HashMapArcSwapMap(Copied {
-            map: ArcSwap::from_pointee(hashbrown::HashMap::with_capacity_and_hasher(capacity, hasher)),
-            writer: parking_lot::Mutex::new(()),
-        })
-    }
-
-    fn load<K: Key, V: Value>(map: &HashMapArcSwapMap<K, V>, entries: impl Iterator<Item = (K, V)>) {
-        map.0.change(|copy| copy.extend(entries));
+impl<K: MapKey, V: MapValue> Moka<K, V> {
+    /// A cache for `capacity` entries that holds at most twice as many.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let builder = moka::sync::Cache::builder()
+            .max_capacity(2 * capacity as u64 + 1024)
+            .initial_capacity(capacity);
+        Self(builder.build_with_hasher(hasher()))
     }
 }
-calls!(HashMapArcSwapMap, this, key, value, f,
-    get: this.map.load().get(key).map(f),
-    insert: this.change(|copy| drop(copy.insert(key, value))),
-    remove: this.change(|copy| drop(copy.remove(key))),
-    len: this.map.load().len());
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+adapter! {
+    /// `quick_cache`: a cache with eviction (S3-FIFO), here with room for twice the entries, so that it never evicts.
+    /// Reads clone the value.
+    QuickCache(quick_cache::sync::Cache<K, V, quick_cache::UnitWeighter, H>)
+    read(map, key, f) { map.get(key).as_ref().map(f) }
+    write(map, key, value) { map.insert(key, value); }
+    erase(map, key) { map.remove(key); }
+    count(map) { map.len() }
+}
 
-    fn behaves_like_a_map<F: Family>() {
-        let map = F::build::<String, u64>(100, crate::family::hasher());
-        F::load(&map, (0..100).map(|n| (format!("key-{n}"), n)));
-        assert_eq!(map.len(), 100);
-        map.insert("key-7".to_owned(), 700);
-        map.insert("new".to_owned(), 1);
-        map.remove("key-8");
-        map.remove("absent");
-        assert_eq!(map.len(), 100);
-        for n in 0..100 {
-            let expected = match n {
-                7 => Some(700),
-                8 => None,
-                n => Some(n),
-            };
-            assert_eq!(map.get_with(format!("key-{n}").as_str(), |v| *v), expected, "{n}");
+impl<K: MapKey, V: MapValue> QuickCache<K, V> {
+    /// A cache for `capacity` entries that holds at most twice as many.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        // The bound is divided evenly among the shards while keys are not: the constant keeps small maps whole.
+        let bound = 2 * capacity + 4096;
+        Self(quick_cache::sync::Cache::with(
+            capacity,
+            bound as u64,
+            quick_cache::UnitWeighter,
+            hasher(),
+            quick_cache::sync::DefaultLifecycle::default(),
+        ))
+    }
+}
+
+adapter! {
+    /// `contrie`: a concurrent hash trie; reads clone the `Arc` of an element.
+    Contrie(contrie::ConMap<K, V, H>)
+    read(map, key, f) { map.get(key).map(|element| f(element.value())) }
+    write(map, key, value) { map.insert(key, value); }
+    erase(map, key) { map.remove(key); }
+    // It keeps no count: O(n).
+    count(map) { map.iter().count() }
+}
+
+impl<K: MapKey, V: MapValue> Contrie<K, V> {
+    /// An empty map; it cannot be pre-sized.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(contrie::ConMap::with_hasher(hasher()))
+    }
+}
+
+impl<K: MapKey, V: MapValue> Default for Contrie<K, V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+adapter! {
+    /// `imbl::HashMap` behind `arc_swap`: reads hold a `load` guard, writes are `rcu` on an O(1) clone.
+    ImblArcSwap(ArcSwap<imbl::GenericHashMap<K, V, H, imbl::shared_ptr::DefaultSharedPtr>>)
+    read(map, key, f) { map.load().get(key).map(f) }
+    write(map, key, value) { map.rcu(|current| current.update(key.clone(), value.clone())); }
+    erase(map, key) { map.rcu(|current| current.without(key)); }
+    count(map) { map.load().len() }
+}
+
+impl<K: MapKey, V: MapValue> ImblArcSwap<K, V> {
+    /// A map of `entries`, published at once.
+    pub fn filled(entries: impl Iterator<Item = (K, V)>) -> Self {
+        let mut map = imbl::GenericHashMap::with_hasher(hasher());
+        for (key, value) in entries {
+            map.insert(key, value);
         }
-        assert_eq!(map.get("new"), Some(1));
-        assert!(!map.contains_key("absent"));
+        Self(ArcSwap::from_pointee(map))
     }
+}
 
-    #[test]
-    fn peers_behave_like_maps() {
-        behaves_like_a_map::<DashMap>();
-        behaves_like_a_map::<DashMap256>();
-        behaves_like_a_map::<Papaya>();
-        behaves_like_a_map::<SccHashMap>();
-        behaves_like_a_map::<SccHashIndex>();
-        behaves_like_a_map::<Flurry>();
-        behaves_like_a_map::<Moka>();
-        behaves_like_a_map::<QuickCache>();
-        behaves_like_a_map::<Contrie>();
-        behaves_like_a_map::<ImblArcSwap>();
-        behaves_like_a_map::<RpdsArcSwap>();
-        behaves_like_a_map::<HashMapArcSwap>();
-    }
+adapter! {
+    /// `rpds::HashTrieMapSync` behind `arc_swap`: reads hold a `load` guard, writes are `rcu` on an O(1) clone.
+    RpdsArcSwap(ArcSwap<rpds::HashTrieMapSync<K, V, H>>)
+    read(map, key, f) { map.load().get(key).map(f) }
+    write(map, key, value) { map.rcu(|current| current.insert(key.clone(), value.clone())); }
+    erase(map, key) { map.rcu(|current| current.remove(key)); }
+    count(map) { map.load().size() }
+}
 
-    /// The order that flurry needs, where its bins become trees: many keys, few bins.
-    #[test]
-    fn flurry_survives_collisions() {
-        let map = Flurry::build::<u64, u64>(0, crate::family::hasher());
-        for n in 0..50_000 {
-            map.insert(n, n);
+impl<K: MapKey, V: MapValue> RpdsArcSwap<K, V> {
+    /// A map of `entries`, published at once.
+    pub fn filled(entries: impl Iterator<Item = (K, V)>) -> Self {
+        let mut map = rpds::HashTrieMapSync::new_with_hasher_and_ptr_kind(hasher());
+        for (key, value) in entries {
+            map.insert_mut(key, value);
         }
-        assert!((0..50_000).all(|n| map.get(&n) == Some(n)));
+        Self(ArcSwap::from_pointee(map))
+    }
+}
+
+adapter! {
+    /// `std`'s `HashMap` behind `arc_swap`: reads hold a `load` guard, writes are `rcu` on a whole copy.
+    HashMapArcSwap(ArcSwap<HashMap<K, V, H>>)
+    read(map, key, f) { map.load().get(key).map(f) }
+    write(map, key, value) {
+        map.rcu(|current| {
+            let mut copy = HashMap::clone(current);
+            copy.insert(key.clone(), value.clone());
+            copy
+        });
+    }
+    erase(map, key) {
+        map.rcu(|current| {
+            let mut copy = HashMap::clone(current);
+            copy.remove(key);
+            copy
+        });
+    }
+    count(map) { map.load().len() }
+}
+
+impl<K: MapKey, V: MapValue> HashMapArcSwap<K, V> {
+    /// A map of `entries`, published at once.
+    pub fn filled(entries: impl ExactSizeIterator<Item = (K, V)>) -> Self {
+        let mut map = HashMap::with_capacity_and_hasher(entries.len(), hasher());
+        map.extend(entries);
+        Self(ArcSwap::from_pointee(map))
     }
 }
