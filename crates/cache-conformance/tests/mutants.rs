@@ -124,7 +124,8 @@ mutants! {
         caught(|D| linear::each_key::<D>(HashPlan::Good), "no linearization");
     batch_order_is_caught_by_the_model: BATCH_ORDER,
         caught(|D| sequential::model::<D>(HashPlan::Good), "get_batch");
-    batch_order_is_caught_by_the_edges: BATCH_ORDER, caught(|D| sequential::batch_and_bulk_edges::<D>(), "left == right");
+    batch_order_is_caught_by_the_edges: BATCH_ORDER,
+        caught(|D| sequential::batch_and_bulk_edges::<D>(), "left == right");
     second_clear_is_caught_by_the_whole_map_search: CLEARS_TWICE,
         caught(|D| linear::whole_map::<D>(), "no linearization");
     late_snapshot_is_caught_by_the_model: SNAPSHOT_LATE,

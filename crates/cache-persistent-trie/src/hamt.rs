@@ -181,6 +181,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtCache<K, V, S, WID
     /// are counted, so that few large batches are cheaper than many small ones, and for single writes the plain
     /// methods are.
     ///
+    /// # Panics
+    ///
+    /// On a write to the map itself, instead of the batch, from inside `edit` (a message with `re-entrant`).
+    ///
     /// ```
     /// use cache_persistent_trie::HamtCache;
     ///

@@ -137,6 +137,10 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
     /// write that began after another one had returned is in it, so is the other one, whatever their partitions.
     /// Writes under way try again, as after a lost race. The first write to each node afterwards counts the owners of
     /// its children, once per node and snapshot.
+    ///
+    /// # Panics
+    ///
+    /// From inside a closure of a write to the same map, which it would abort for ever (a message with `re-entrant`).
     pub fn snapshot(&self) -> Hamt256Snapshot<K, V, S>
     where
         S: Clone,

@@ -61,53 +61,35 @@ impl<K: Eq, V, F: FnMut(Option<&V>) -> V> Change<K, V> for Compute<K, V, F> {
     }
 }
 
-/// Stores a value where there is none. The value is made once, however often the attempt is repeated.
-pub(crate) struct PutNew<K, V, F> {
-    hash: u64,
-    key: Option<K>,
+/// Stores a value where there is none.
+pub(crate) struct PutNew<K, V> {
     leaf: Option<Fresh<K, V>>,
-    init: Option<F>,
     clone: fn(&V) -> V,
     /// The answer: what is stored now.
     pub(crate) answer: Option<V>,
 }
 
-impl<K, V, F> PutNew<K, V, F> {
-    pub(crate) fn new(hash: u64, key: K, init: F) -> Self
-    where
-        V: Clone,
-    {
-        Self { hash, key: Some(key), leaf: None, init: Some(init), clone: V::clone, answer: None }
+impl<K, V: Clone> PutNew<K, V> {
+    pub(crate) fn new(leaf: Fresh<K, V>) -> Self {
+        Self { leaf: Some(leaf), clone: V::clone, answer: None }
     }
 }
 
-impl<K: Eq, V, F: FnOnce() -> V> Change<K, V> for PutNew<K, V, F> {
+impl<K: Eq, V> Change<K, V> for PutNew<K, V> {
     fn matches(&self, key: &K) -> bool {
-        match (&self.leaf, &self.key) {
-            (Some(leaf), _) => leaf.key() == key,
-            (None, Some(own)) => own == key,
-            (None, None) => false,
-        }
+        self.leaf.as_ref().is_some_and(|leaf| leaf.key() == key)
     }
 
     fn decide(&mut self, current: Option<&Leaf<K, V>>) -> Decision<K, V> {
+        let Some(own) = &self.leaf else { return Decision::Keep };
         if let Some(leaf) = current {
             self.answer = Some((self.clone)(&leaf.value));
             return Decision::Keep;
         }
-        if self.leaf.is_none()
-            && let Some(init) = self.init.take()
-        {
-            let value = init();
-            let answer = (self.clone)(&value);
-            if let Some(key) = self.key.take() {
-                self.leaf = Some(Fresh::new(self.hash, key, value));
-            }
-            self.answer = Some(answer);
-        } else if let Some(leaf) = &self.leaf {
-            self.answer = Some((self.clone)(leaf.value()));
+        if self.answer.is_none() {
+            self.answer = Some((self.clone)(own.value()));
         }
-        self.leaf.as_ref().map_or(Decision::Keep, |leaf| Decision::Put(leaf.as_ptr()))
+        Decision::Put(own.as_ptr())
     }
 
     fn published(&mut self) {
@@ -236,6 +218,10 @@ macro_rules! shared_methods {
             /// Removes `key` if `condition` holds for its value; returns whether it did.
             ///
             /// `condition` runs once per attempt; the value that it last saw is the one that is removed.
+            ///
+            /// # Panics
+            ///
+            /// As [`upsert`](Self::upsert), on a write to the map from inside `condition`.
             pub fn remove_if<Q, F>(&self, key: &Q, condition: F) -> bool
             where
                 $k: Borrow<Q>,
@@ -251,6 +237,11 @@ macro_rules! shared_methods {
             ///
             /// `f` runs once per attempt, and again only where the entry may have changed since: it should have no
             /// other effect than its result.
+            ///
+            /// # Panics
+            ///
+            /// `f` may read the map, but a write to it from inside `f` would be repeated for ever: it panics at once
+            /// with a message that contains `re-entrant`.
             pub fn upsert<F>(&self, key: $k, f: F)
             where
                 F: FnMut(Option<&$v>) -> $v,
@@ -262,8 +253,9 @@ macro_rules! shared_methods {
 
             /// A clone of the value for `key`, storing `init()` first where there is none.
             ///
-            /// Of several callers that find the key absent at the same time each may run its `init`; one value wins
-            /// and all of them receive it.
+            /// Of several callers that find the key absent at the same time each may run its `init`, once; one value
+            /// wins and all of them receive it. `init` may use the map, and even store the same key: then that value
+            /// wins.
             pub fn get_or_insert_with<F>(&self, key: $k, init: F) -> $v
             where
                 F: FnOnce() -> $v,
@@ -273,7 +265,8 @@ macro_rules! shared_methods {
                 if let Some(value) = self.site(hash).read(hash, |k| *k == key, |leaf| leaf.value.clone()) {
                     return value;
                 }
-                let mut change = PutNew::new(hash, key, init);
+                // Not inside the attempt: so `init` runs once, and may itself use the map.
+                let mut change = PutNew::new(Fresh::new(hash, key, init()));
                 self.site(hash)
                     .update(hash, &mut change, |change, _| change.answer.take())
                     .expect("an attempt ends with an answer")

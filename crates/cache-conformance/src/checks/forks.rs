@@ -113,7 +113,7 @@ pub fn each_is_dropped_once<D: ForkDesign>() {
             let mut rng = Rng::new(thread as u64);
             let mut child = D::fork(&map);
             for _ in 0..scaled(300) {
-                let id = rng.next() % 40;
+                let id = rng.draw() % 40;
                 let target = if rng.below(2) == 0 { &map } else { &child };
                 match rng.below(7) {
                     0 | 1 => target.insert(lab.key(id, plan), lab.value(id)),

@@ -77,7 +77,7 @@ pub fn each_key<D: Design>(plan: HashPlan) {
         let clock = Clock::new();
         let logs = threads(THREADS, |thread| {
             let mut rng = Rng::new(seed << 8 | thread as u64);
-            set_jitter(rng.next());
+            set_jitter(rng.draw());
             let mut log = Log::new(&clock, thread);
             for index in 0..CALLS {
                 let key = rng.below(3) as u64;
@@ -146,7 +146,7 @@ fn whole<D: Design, V: Send>(
         let clock = Clock::new();
         let logs = threads(THREADS, |thread| {
             let mut rng = Rng::new(seed << 8 | thread as u64);
-            set_jitter(rng.next());
+            set_jitter(rng.draw());
             let mut log: Log<'_, MapCall, MapAnswer> = Log::new(&clock, thread);
             let mut views = Vec::new();
             for index in 0..CALLS {

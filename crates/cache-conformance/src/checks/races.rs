@@ -97,7 +97,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
     let map = D::build::<u64, u64, _>(None, hasher());
     threads(3, |thread| {
         let mut rng = Rng::new(thread as u64);
-        set_jitter(rng.next());
+        set_jitter(rng.draw());
         for round in 0..rounds {
             if thread == 0 {
                 // Only this thread inserts keys below 1000, and only this thread clears.
@@ -113,7 +113,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
                     "an entry is lost to an earlier clear"
                 );
             } else {
-                map.insert(1_000 + rng.next() % 64, round);
+                map.insert(1_000 + rng.draw() % 64, round);
                 jitter();
             }
         }
@@ -571,7 +571,7 @@ pub fn handles_dropped_amid_requests<D: Design>() {
                 .expect("once");
             let mut rng = Rng::new(round << 4 | thread as u64);
             for _ in 0..rng.below(60) {
-                let id = rng.next() % 32;
+                let id = rng.draw() % 32;
                 match rng.below(4) {
                     0 => map.insert(lab.key(id, HashPlan::Good), lab.value(id)),
                     1 => map.remove(&lab.key(id, HashPlan::Good)),

@@ -87,7 +87,8 @@ macro_rules! same {
             (got, expected) => {
                 if got != expected {
                     let what = format!($($what)+);
-                    return Err(proptest::test_runner::TestCaseError::fail(format!("{what}: got {got:?}, expected {expected:?}")));
+                    let text = format!("{what}: got {got:?}, expected {expected:?}");
+                    return Err(proptest::test_runner::TestCaseError::fail(text));
                 }
             }
         }

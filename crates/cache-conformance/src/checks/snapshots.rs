@@ -80,6 +80,14 @@ pub fn send_and_sync<D: SnapshotDesign>() {
     assert_send_sync::<D::View<u64, String, DefaultHashBuilder>>();
 }
 
+/// A view, what it showed of two keys, and its length.
+type Held<D> = (
+    <D as SnapshotDesign>::View<PlanKey, u64, PassThrough>,
+    u64,
+    u64,
+    usize,
+);
+
 /// Two keys of one cut: of the whole map where views are cuts of it, else of one partition, where the design tells.
 fn pair<D: SnapshotDesign>(
     map: &D::Map<PlanKey, u64, PassThrough>,
@@ -110,7 +118,7 @@ pub fn cut_of_two_keys<D: SnapshotDesign>() {
         let over = AtomicBool::new(false);
         threads(3, |thread| {
             set_jitter(thread as u64);
-            let filler = |n: u64| PlanKey::new(1 << 40 | n % 50, plan);
+            let filler = |n: u64| PlanKey::new((1 << 40) | (n % 50), plan);
             if thread == 0 {
                 let _over = Raise(&over);
                 for n in 1..=rounds {
@@ -126,7 +134,7 @@ pub fn cut_of_two_keys<D: SnapshotDesign>() {
                 return;
             }
             let mut last = (0, 0);
-            let mut held: Option<(D::View<PlanKey, u64, PassThrough>, u64, u64, usize)> = None;
+            let mut held: Option<Held<D>> = None;
             let mut turn = 0_u64;
             while !over.load(Ordering::Acquire) {
                 turn += 1;
@@ -223,7 +231,7 @@ pub fn many_at_once<D: SnapshotDesign>() {
         set_jitter(thread as u64);
         let mut views = Vec::new();
         for round in 0..rounds {
-            let own = PlanKey::new((thread as u64) << 32 | round % 40, HashPlan::Good);
+            let own = PlanKey::new(((thread as u64) << 32) | (round % 40), HashPlan::Good);
             map.insert(own.clone(), round);
             let view = D::snapshot(&map);
             // Every other view is only read after later writes.
@@ -322,7 +330,7 @@ pub fn each_is_dropped_once<D: SnapshotDesign>() {
             let mut rng = Rng::new(thread as u64);
             let mut kept = None;
             for _ in 0..scaled(400) {
-                let id = rng.next() % 32;
+                let id = rng.draw() % 32;
                 match rng.below(8) {
                     0 | 1 => map.insert(key(id), lab.value(id)),
                     2 => map.remove(&key(id)),

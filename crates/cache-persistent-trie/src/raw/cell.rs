@@ -34,6 +34,7 @@
 
 use std::ptr;
 
+use super::busy;
 use super::draft::Draft;
 use super::limbo::{Due, Limbo};
 use super::node::{LeafPtr, Node, NodePtr};
@@ -280,12 +281,18 @@ impl<K, V, const W: usize> Drop for Offer<K, V, W> {
 }
 
 impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
+    /// What tells this map from others.
+    fn map(&self) -> *const () {
+        ptr::from_ref(self.limbo).cast()
+    }
+
     /// Runs one write until it is published or finds nothing to do, then `finish` with the entry that was there
     /// before, still pinned. Lock-free: an attempt fails only because another write or a snapshot succeeded.
     pub(crate) fn update<X, R>(&self, hash: u64, change: &mut X, finish: impl FnOnce(&mut X, Option<&V>) -> R) -> R
     where
         X: Change<K, V>,
     {
+        busy::refuse_nested(self.map());
         let guard = pin();
         let mut path = Path::new(hash);
         let mut offer = None;
@@ -296,9 +303,12 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
             let stamp = stamps(current, now);
             // SAFETY: the version is looked at under the guard. What is built is published or withdrawn below.
             unsafe {
-                path.descend(current.node, stamp.0, stamp.1, |key| change.matches(key));
+                let decision = busy::during(self.map(), || {
+                    path.descend(current.node, stamp.0, stamp.1, |key| change.matches(key));
+                    change.decide(path.found().map(|leaf| &*leaf))
+                });
                 let found = path.found();
-                match change.decide(found.map(|leaf| &*leaf)) {
+                match decision {
                     Decision::Keep => break 'attempt (found, Due::NOTHING),
                     Decision::Put(leaf) => path.put(leaf),
                     Decision::Remove => path.remove(),
@@ -366,6 +376,7 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
         &self,
         mut build: impl FnMut(&Version<K, V, W>, u64) -> (Option<Whole<K, V, W>>, R),
     ) -> R {
+        busy::refuse_nested(self.map());
         let guard = pin();
         let mut due = Due::NOTHING;
         let result = loop {
@@ -375,7 +386,7 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
             // A generation of its own: nodes stamped with it are private until they are published. It is the new base
             // as well, since for a while the old trie and the new one both own what they share.
             let private = stamps(current, now).1 + 1;
-            let (whole, result) = build(current, private);
+            let (whole, result) = busy::during(self.map(), || build(current, private));
             let Some(mut whole) = whole else { break result };
             let mut new = Offer::new();
             new.prepare::<C>(current, whole.node, whole.len, (private, private), now);
@@ -408,6 +419,7 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
     /// Publishes a draft that nobody has seen as it is, if the trie is empty; gives it back otherwise. Its nodes are
     /// exclusive from the start.
     pub(crate) fn adopt_if_empty(&self, draft: Draft<K, V, W>) -> Result<(), Draft<K, V, W>> {
+        busy::refuse_nested(self.map());
         let guard = pin();
         // SAFETY: pinned until `guard` is dropped below.
         let current = unsafe { self.cell.load(self.clock, &guard) };

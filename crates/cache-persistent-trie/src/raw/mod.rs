@@ -4,6 +4,7 @@
 //! Reading order: `node` (memory), `version` (what a root cell points to), `limbo` (waiting for grace periods), `path`
 //! (one write), `cell` (the protocol), `draft` (many writes), `read` (lookups).
 
+mod busy;
 mod cell;
 mod draft;
 mod limbo;
@@ -198,6 +199,8 @@ impl<K, V, const W: usize> Parted<K, V, W> {
 
     /// All partitions at one moment.
     pub(crate) fn freeze(&self) -> Box<[Whole<K, V, W>]> {
+        // It would abort the write around it, each time.
+        busy::refuse_nested(ptr::from_ref(&self.limbo).cast());
         // Pinned before the epoch ends: `freeze_at` needs it.
         let guard = pin();
         let epoch = self.clock.advance();

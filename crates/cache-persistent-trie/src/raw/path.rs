@@ -389,9 +389,13 @@ impl<K, V, const W: usize> Path<K, V, W> {
                     break;
                 }
                 nodes[kept] = node;
+                if kept + 1 >= self.depth {
+                    return mutant(Mutant::BlindRebase);
+                }
+                // A deeper step exists, so this level has a digit.
                 let maps = Node::maps(node);
                 let bit = digit_bit(W, self.hash, kept);
-                if kept + 1 >= self.depth || maps.nodes & bit == 0 {
+                if maps.nodes & bit == 0 {
                     return mutant(Mutant::BlindRebase);
                 }
                 node = Node::child(node, rank(maps.nodes, bit));

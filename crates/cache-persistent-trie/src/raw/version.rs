@@ -137,11 +137,10 @@ impl<K, V, const W: usize> Version<K, V, W> {
             let garbage = (*this).garbage.get().replace(Garbage::NONE);
             let mut node = (*this).node;
             for level in 0..garbage.path {
-                let maps = Node::maps(node);
-                let bit = digit_bit(W, garbage.hash, level);
                 // The last node of the path may have no child there; it is not followed.
                 let next = if level + 1 < garbage.path {
-                    Node::child(node, rank(maps.nodes, bit))
+                    let bit = digit_bit(W, garbage.hash, level);
+                    Node::child(node, rank(Node::maps(node).nodes, bit))
                 } else {
                     ptr::null_mut()
                 };
