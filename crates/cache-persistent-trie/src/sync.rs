@@ -51,7 +51,7 @@ mod imp {
 /// A deliberately broken variant of one rule of the protocol. Each is killed by a test of the same name in
 /// `tests/model.rs`; none exists outside `--cfg shuttle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(shuttle), allow(dead_code, reason = "named at the places they break, chosen only by the model"))]
+#[cfg_attr(not(shuttle), allow(dead_code, unreachable_pub, reason = "chosen by the model only"))]
 pub enum Mutant {
     /// The publication stores the new root instead of comparing first.
     LostRaceIgnored,
