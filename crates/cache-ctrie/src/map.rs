@@ -6,7 +6,8 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use cache_api::{
-    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed, Update,
+    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed,
+    Update,
 };
 
 use crate::node::Pending;
@@ -91,7 +92,10 @@ impl<K, V, S> Map<K, V, S> {
     /// An empty map that hashes with `hasher`. O(1).
     #[must_use]
     pub fn with_hasher(hasher: S) -> Self {
-        Self { trie: Trie::new(ROOT_BITS), hasher }
+        Self {
+            trie: Trie::new(ROOT_BITS),
+            hasher,
+        }
     }
 
     /// As [`with_capacity`](Map::with_capacity), hashing with `hasher`.
@@ -137,7 +141,9 @@ where
     {
         let hash = self.hasher.hash_one(key);
         let guard = epoch::pin();
-        self.trie.find(&guard, hash, key).map(|leaf| f(leaf.value()))
+        self.trie
+            .find(&guard, hash, key)
+            .map(|leaf| f(leaf.value()))
     }
 
     /// A clone of the value stored for `key`. As [`get_with`](Map::get_with).
@@ -193,7 +199,8 @@ where
     pub(crate) fn insert_pinned(&self, guard: &epoch::Guard, key: K, value: V) {
         let hash = self.hasher.hash_one(&key);
         let mut pending = Pending::full(hash, key, value);
-        self.trie.edit(guard, hash, &mut pending, same_key, |_, _| Act::Put);
+        self.trie
+            .edit(guard, hash, &mut pending, same_key, |_, _| Act::Put);
     }
 
     /// Removes `key` and drops its value after a grace period.
@@ -221,7 +228,8 @@ where
     {
         let hash = self.hasher.hash_one(key);
         let same = |stored: &K, _: &Pending<K, V>| stored.borrow() == key;
-        self.trie.edit(guard, hash, &mut Pending::none(), same, |_, _| Act::Remove);
+        self.trie
+            .edit(guard, hash, &mut Pending::none(), same, |_, _| Act::Remove);
     }
 
     /// The number of entries at one moment between call and return.
@@ -289,15 +297,17 @@ where
         // Guarded, the address of a leaf is not used again: an equal address is the same, unchanged entry. So a
         // retry for another reason (a snapshot, a neighbour) does not run the closure again.
         let mut seen = None;
-        self.trie.edit(&guard, hash, &mut pending, same_key, |current, pending| {
-            let identity = current.map(std::ptr::from_ref);
-            if !pending.is_valued() || seen != Some(identity) {
-                let value = reentry::run(self.trie.id(), hash, || f(current.map(|leaf| leaf.value())));
-                pending.set(value);
-                seen = Some(identity);
-            }
-            Act::Put
-        });
+        self.trie
+            .edit(&guard, hash, &mut pending, same_key, |current, pending| {
+                let identity = current.map(std::ptr::from_ref);
+                if !pending.is_valued() || seen != Some(identity) {
+                    let value =
+                        reentry::run(self.trie.id(), hash, || f(current.map(|leaf| leaf.value())));
+                    pending.set(value);
+                    seen = Some(identity);
+                }
+                Act::Put
+            });
     }
 
     /// A clone of the value for `key`, after storing `init()` if there is none.
@@ -321,17 +331,19 @@ where
         let mut pending = Pending::new(hash, key);
         let mut init = Some(init);
         let mut stored = None;
-        let found = self.trie.edit(&guard, hash, &mut pending, same_key, |current, pending| {
-            if current.is_some() {
-                return Act::Keep;
-            }
-            if let Some(init) = init.take() {
-                let value = init();
-                stored = Some(value.clone());
-                pending.set(value);
-            }
-            Act::Put
-        });
+        let found = self
+            .trie
+            .edit(&guard, hash, &mut pending, same_key, |current, pending| {
+                if current.is_some() {
+                    return Act::Keep;
+                }
+                if let Some(init) = init.take() {
+                    let value = init();
+                    stored = Some(value.clone());
+                    pending.set(value);
+                }
+                Act::Put
+            });
         match found {
             Some(leaf) => leaf.value().clone(),
             None => stored.expect("an absent key was given a value"),
@@ -346,7 +358,9 @@ where
         let guard = epoch::pin();
         let hash = self.hasher.hash_one(&key);
         let mut pending = Pending::full(hash, key, value);
-        let old = self.trie.edit(&guard, hash, &mut pending, same_key, |_, _| Act::Put);
+        let old = self
+            .trie
+            .edit(&guard, hash, &mut pending, same_key, |_, _| Act::Put);
         old.map(|leaf| leaf.value().clone())
     }
 
@@ -360,7 +374,9 @@ where
         let guard = epoch::pin();
         let hash = self.hasher.hash_one(key);
         let same = |stored: &K, _: &Pending<K, V>| stored.borrow() == key;
-        let old = self.trie.edit(&guard, hash, &mut Pending::none(), same, |_, _| Act::Remove);
+        let old = self
+            .trie
+            .edit(&guard, hash, &mut Pending::none(), same, |_, _| Act::Remove);
         old.map(|leaf| leaf.value().clone())
     }
 
@@ -381,17 +397,18 @@ where
         let same = |stored: &K, _: &Pending<K, V>| stored.borrow() == key;
         let mut tested = None;
         let mut removes = false;
-        self.trie.edit(&guard, hash, &mut Pending::none(), same, |current, _| {
-            let Some(leaf) = current else {
-                removes = false;
-                return Act::Keep;
-            };
-            if tested != Some(std::ptr::from_ref(leaf)) {
-                removes = reentry::run(self.trie.id(), hash, || condition(leaf.value()));
-                tested = Some(std::ptr::from_ref(leaf));
-            }
-            if removes { Act::Remove } else { Act::Keep }
-        });
+        self.trie
+            .edit(&guard, hash, &mut Pending::none(), same, |current, _| {
+                let Some(leaf) = current else {
+                    removes = false;
+                    return Act::Keep;
+                };
+                if tested != Some(std::ptr::from_ref(leaf)) {
+                    removes = reentry::run(self.trie.id(), hash, || condition(leaf.value()));
+                    tested = Some(std::ptr::from_ref(leaf));
+                }
+                if removes { Act::Remove } else { Act::Keep }
+            });
         removes
     }
 
@@ -426,7 +443,9 @@ where
     {
         let guard = epoch::pin();
         let hashed = keys.into_iter().map(|key| (self.hasher.hash_one(key), key));
-        self.trie.find_batch(&guard, hashed, |i, leaf| f(i, leaf.map(|leaf| leaf.value())));
+        self.trie.find_batch(&guard, hashed, |i, leaf| {
+            f(i, leaf.map(|leaf| leaf.value()))
+        });
     }
 
     /// The values for `keys`, in order, all of one moment. As [`get_batch_with`](Map::get_batch_with).
@@ -469,9 +488,19 @@ where
             // The view owns the leaf, so its address identifies the entry, with the value that was tested.
             let tested = std::ptr::from_ref(leaf);
             let same = |stored: &K, _: &Pending<K, V>| stored == leaf.key();
-            self.trie.edit(&epoch::pin(), leaf.hash, &mut Pending::none(), same, |current, _| {
-                if current.map(std::ptr::from_ref) == Some(tested) { Act::Remove } else { Act::Keep }
-            });
+            self.trie.edit(
+                &epoch::pin(),
+                leaf.hash,
+                &mut Pending::none(),
+                same,
+                |current, _| {
+                    if current.map(std::ptr::from_ref) == Some(tested) {
+                        Act::Remove
+                    } else {
+                        Act::Keep
+                    }
+                },
+            );
         }
     }
 
@@ -501,7 +530,9 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let view = self.trie.view(&epoch::pin());
-        f.debug_map().entries(view.iter().map(|leaf| (leaf.key(), leaf.value()))).finish()
+        f.debug_map()
+            .entries(view.iter().map(|leaf| (leaf.key(), leaf.value())))
+            .finish()
     }
 }
 

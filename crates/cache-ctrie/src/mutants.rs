@@ -41,8 +41,6 @@ pub(crate) enum Mutant {
     RenewalSkippedOnOverwrite,
     /// A snapshot shares the root without moving the live map to a new generation.
     SnapshotKeepsGeneration,
-    /// A leaf that was refused is offered again, the same node.
-    RefusedLeafOfferedAgain,
     /// A collision list of an older generation is taken apart instead of copied.
     SharedListMoved,
     /// Contraction freezes only the slots that hold something.

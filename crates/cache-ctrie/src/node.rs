@@ -134,7 +134,10 @@ impl Word {
         // SAFETY: an array word is never empty; the caller vouches for the node's life.
         unsafe {
             self.head().life.assert_alive();
-            Array { node: NonNull::new_unchecked(self.address()), life: PhantomData }
+            Array {
+                node: NonNull::new_unchecked(self.address()),
+                life: PhantomData,
+            }
         }
     }
 
@@ -192,7 +195,11 @@ impl Word {
         unsafe {
             match self.kind() {
                 LIST => self.list::<K, V>().hash,
-                _ => self.leaf::<K, V>().expect("only occupied slots have a hash").hash,
+                _ => {
+                    self.leaf::<K, V>()
+                        .expect("only occupied slots have a hash")
+                        .hash
+                }
             }
         }
     }
@@ -222,7 +229,9 @@ impl Slot {
     /// SeqCst: see [`load`](Self::load). On failure nothing is read from what was found, so that side is relaxed.
     #[inline]
     pub(crate) fn swap_if(&self, old: Word, new: Word) -> bool {
-        self.0.compare_exchange(old.0, new.0, SeqCst, Relaxed).is_ok()
+        self.0
+            .compare_exchange(old.0, new.0, SeqCst, Relaxed)
+            .is_ok()
     }
 
     /// Before the slot is published.
@@ -253,7 +262,12 @@ pub(crate) enum Fate {
 
 impl Head {
     fn new(width: u32) -> Self {
-        Self { prev: AtomicPtr::new(null_mut()), count: AtomicU32::new(1), width, life: Life::new() }
+        Self {
+            prev: AtomicPtr::new(null_mut()),
+            count: AtomicU32::new(1),
+            width,
+            life: Life::new(),
+        }
     }
 
     /// Makes ready to be offered in place of `old`. The CAS that makes the node visible publishes this store.
@@ -287,7 +301,9 @@ impl Head {
     #[inline]
     pub(crate) fn decide(&self, old: Word, commit: bool) {
         let verdict = if commit { Word::EMPTY } else { old.frozen() };
-        let _ = self.prev.compare_exchange(old.tentative().0, verdict.0, SeqCst, Relaxed);
+        let _ = self
+            .prev
+            .compare_exchange(old.tentative().0, verdict.0, SeqCst, Relaxed);
     }
 }
 
@@ -393,7 +409,10 @@ pub(crate) mod census {
         live::add(-1);
     }
 
-    #[cfg_attr(not(shuttle), allow(dead_code, reason = "only the model checker keeps freed memory"))]
+    #[cfg_attr(
+        not(shuttle),
+        allow(dead_code, reason = "only the model checker keeps freed memory")
+    )]
     pub(super) fn quarantine(memory: *mut u8, layout: Layout) {
         QUARANTINE.with(|list| list.borrow_mut().push((memory, layout)));
     }
@@ -454,9 +473,14 @@ pub(crate) struct Array<'g> {
 impl<'g> Array<'g> {
     fn layout(width: usize) -> Layout {
         let slots = Layout::array::<Slot>(width).expect("widths are small");
-        let (layout, offset) = Layout::new::<ArrayNode>().extend(slots).expect("widths are small");
+        let (layout, offset) = Layout::new::<ArrayNode>()
+            .extend(slots)
+            .expect("widths are small");
         debug_assert_eq!(offset, std::mem::offset_of!(ArrayNode, slots));
-        layout.align_to(16).expect("16 is a power of two").pad_to_align()
+        layout
+            .align_to(16)
+            .expect("16 is a power of two")
+            .pad_to_align()
     }
 
     /// An array of empty slots, claimed once by the caller and unknown to anyone else.
@@ -474,7 +498,10 @@ impl<'g> Array<'g> {
             for i in 0..width {
                 slots.add(i).write(Slot::new(Word::EMPTY));
             }
-            Self { node: NonNull::new_unchecked(node), life: PhantomData }
+            Self {
+                node: NonNull::new_unchecked(node),
+                life: PhantomData,
+            }
         }
     }
 
@@ -511,7 +538,11 @@ impl<'g> Array<'g> {
     pub(crate) unsafe fn slot_unchecked(self, i: usize) -> &'g Slot {
         debug_assert!(i < self.width());
         // SAFETY: `width` slots follow the header; the pointer comes from the whole allocation.
-        unsafe { &*(&raw const (*self.node.as_ptr()).slots).cast::<Slot>().add(i) }
+        unsafe {
+            &*(&raw const (*self.node.as_ptr()).slots)
+                .cast::<Slot>()
+                .add(i)
+        }
     }
 
     /// The slot of a digit, for arrays below the root.
@@ -579,16 +610,26 @@ pub(crate) struct Pending<K, V> {
 impl<K, V> Pending<K, V> {
     /// No leaf: for removals.
     pub(crate) const fn none() -> Self {
-        Self { leaf: null_mut(), valued: false }
+        Self {
+            leaf: null_mut(),
+            valued: false,
+        }
     }
 
     pub(crate) fn new(hash: u64, key: K) -> Self {
         let leaf = allocate::<Leaf<K, V>>(Layout::new::<Leaf<K, V>>());
-        let fresh =
-            Leaf { head: Head::new(0), hash, key: MaybeUninit::new(key), value: MaybeUninit::uninit() };
+        let fresh = Leaf {
+            head: Head::new(0),
+            hash,
+            key: MaybeUninit::new(key),
+            value: MaybeUninit::uninit(),
+        };
         // SAFETY: freshly allocated for exactly this type.
         unsafe { leaf.write(fresh) };
-        Self { leaf, valued: false }
+        Self {
+            leaf,
+            valued: false,
+        }
     }
 
     pub(crate) fn full(hash: u64, key: K, value: V) -> Self {
@@ -696,7 +737,15 @@ impl<K, V> List<K, V> {
         debug_assert!(leaves.len() >= 2);
         let node = allocate::<Self>(Layout::new::<Self>());
         // SAFETY: freshly allocated for exactly this type.
-        unsafe { node.write(Self { head: Head::new(0), generation, hash, leaves, entries: PhantomData }) };
+        unsafe {
+            node.write(Self {
+                head: Head::new(0),
+                generation,
+                hash,
+                leaves,
+                entries: PhantomData,
+            })
+        };
         Word::new(node, LIST)
     }
 
@@ -706,7 +755,9 @@ impl<K, V> List<K, V> {
 
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Leaf<K, V>> {
         // SAFETY: the list owns a claim on each leaf and none is empty, so they live as long as it does.
-        self.leaves.iter().map(|word| unsafe { word.leaf().expect("lists hold no empty word") })
+        self.leaves
+            .iter()
+            .map(|word| unsafe { word.leaf().expect("lists hold no empty word") })
     }
 }
 
@@ -721,7 +772,12 @@ struct Removal {
 pub(crate) fn removal(target: Word) -> Word {
     let node = allocate::<Removal>(Layout::new::<Removal>());
     // SAFETY: freshly allocated for exactly this type.
-    unsafe { node.write(Removal { head: Head::new(0), target }) };
+    unsafe {
+        node.write(Removal {
+            head: Head::new(0),
+            target,
+        })
+    };
     Word::new(node, REMOVAL)
 }
 
@@ -746,7 +802,12 @@ pub(crate) const NO: u32 = 2;
 
 impl Root {
     /// A root that takes over one claim on `word`, to replace `old` if that one's slot holds `expected`.
-    pub(crate) fn allocate(generation: u64, word: Word, old: *const Self, expected: Word) -> NonNull<Self> {
+    pub(crate) fn allocate(
+        generation: u64,
+        word: Word,
+        old: *const Self,
+        expected: Word,
+    ) -> NonNull<Self> {
         let node = allocate::<Self>(Layout::new::<Self>());
         // SAFETY: freshly allocated for exactly this type; never null.
         unsafe {
@@ -855,7 +916,10 @@ impl Undertaker {
                 ARRAY => {
                     for slot in word.array().slots() {
                         let child = slot.load_quiet();
-                        debug_assert!(!child.is_tentative(), "an operation was still running in a dead array");
+                        debug_assert!(
+                            !child.is_tentative(),
+                            "an operation was still running in a dead array"
+                        );
                         self.release::<K, V>(child);
                     }
                     Dead::shell(word).free_shell::<K, V>();
@@ -868,7 +932,10 @@ impl Undertaker {
                 }
                 LEAF => {
                     let leaf = word.address::<Leaf<K, V>>();
-                    let entry = ((*leaf).key.assume_init_read(), (*leaf).value.assume_init_read());
+                    let entry = (
+                        (*leaf).key.assume_init_read(),
+                        (*leaf).value.assume_init_read(),
+                    );
                     Dead::shell(word).free_shell::<K, V>();
                     self.drop_entry(entry);
                 }
@@ -999,7 +1066,13 @@ pub(crate) struct Bin<'g, K: Shared, V: Shared> {
 impl<'g, K: Shared, V: Shared> Bin<'g, K, V> {
     #[inline]
     pub(crate) fn new(guard: &'g Guard) -> Self {
-        Self { guard, few: [Dead::NOTHING; FEW], used: 0, many: Vec::new(), entries: PhantomData }
+        Self {
+            guard,
+            few: [Dead::NOTHING; FEW],
+            used: 0,
+            many: Vec::new(),
+            entries: PhantomData,
+        }
     }
 
     /// # Safety
@@ -1035,7 +1108,11 @@ impl<K: Shared, V: Shared> Drop for Bin<'_, K, V> {
         } else {
             let many = std::mem::take(&mut self.many);
             // SAFETY: as above.
-            unsafe { epoch::defer(self.guard, move || bury_all::<K, V>(few.into_iter().chain(many))) };
+            unsafe {
+                epoch::defer(self.guard, move || {
+                    bury_all::<K, V>(few.into_iter().chain(many))
+                })
+            };
         }
     }
 }

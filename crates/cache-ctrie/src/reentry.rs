@@ -44,7 +44,12 @@ mod frames {
         fn pop(&self) -> bool {
             DEPTH.set(DEPTH.get() - 1);
             FRAMES
-                .try_with(|frames| frames.borrow_mut().pop().is_some_and(|frame| frame.disturbed))
+                .try_with(|frames| {
+                    frames
+                        .borrow_mut()
+                        .pop()
+                        .is_some_and(|frame| frame.disturbed)
+                })
                 .unwrap_or(false)
         }
     }
@@ -57,7 +62,13 @@ mod frames {
 
     pub(crate) fn run<R>(map: usize, hash: u64, closure: impl FnOnce() -> R) -> R {
         let pushed = FRAMES
-            .try_with(|frames| frames.borrow_mut().push(Frame { map, hash, disturbed: false }))
+            .try_with(|frames| {
+                frames.borrow_mut().push(Frame {
+                    map,
+                    hash,
+                    disturbed: false,
+                })
+            })
             .is_ok();
         if !pushed {
             return closure();
@@ -69,7 +80,10 @@ mod frames {
         std::mem::forget(pop);
         if disturbed {
             drop(result);
-            panic!("{}: the closure changed the entry that it was computing", cache_api::REENTRANT);
+            panic!(
+                "{}: the closure changed the entry that it was computing",
+                cache_api::REENTRANT
+            );
         }
         result
     }

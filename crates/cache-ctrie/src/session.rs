@@ -45,7 +45,10 @@ pub struct Session<'m, K, V, S = DefaultHashBuilder> {
 
 impl<'m, K, V, S> Session<'m, K, V, S> {
     pub(crate) fn new(map: &'m Map<K, V, S>) -> Self {
-        Self { map, guard: epoch::pin() }
+        Self {
+            map,
+            guard: epoch::pin(),
+        }
     }
 
     /// Leaves the grace period and enters a new one, so that what was retired meanwhile can be freed. The references
@@ -69,7 +72,10 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let hash = self.map.hasher().hash_one(key);
-        self.map.trie().find(&self.guard, hash, key).map(|leaf| leaf.value())
+        self.map
+            .trie()
+            .find(&self.guard, hash, key)
+            .map(|leaf| leaf.value())
     }
 
     /// Whether a value is stored for `key`.

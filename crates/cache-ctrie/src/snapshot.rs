@@ -26,12 +26,17 @@ pub struct Snapshot<K, V, S = DefaultHashBuilder> {
 
 impl<K, V, S> Snapshot<K, V, S> {
     pub(crate) fn new(view: View<K, V>, hasher: S) -> Self {
-        Self { view: Arc::new(view), hasher }
+        Self {
+            view: Arc::new(view),
+            hasher,
+        }
     }
 
     /// All entries, each exactly once, in no particular order.
     pub fn iter(&self) -> Iter<'_, K, V> {
-        Iter { leaves: self.view.iter() }
+        Iter {
+            leaves: self.view.iter(),
+        }
     }
 
     /// The number of entries. O(1) once counted; the first time, O(part that was never counted before).
@@ -67,7 +72,9 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.view.find(self.hasher.hash_one(key), key).map(|leaf| leaf.value())
+        self.view
+            .find(self.hasher.hash_one(key), key)
+            .map(|leaf| leaf.value())
     }
 
     /// A clone of the value for `key`.
@@ -99,13 +106,17 @@ where
         F: FnMut(usize, Option<&V>),
     {
         let hashed = keys.into_iter().map(|key| (self.hasher.hash_one(key), key));
-        self.view.find_batch(hashed, |i, leaf| f(i, leaf.map(|leaf| leaf.value())));
+        self.view
+            .find_batch(hashed, |i, leaf| f(i, leaf.map(|leaf| leaf.value())));
     }
 }
 
 impl<K, V, S: Clone> Clone for Snapshot<K, V, S> {
     fn clone(&self) -> Self {
-        Self { view: Arc::clone(&self.view), hasher: self.hasher.clone() }
+        Self {
+            view: Arc::clone(&self.view),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 

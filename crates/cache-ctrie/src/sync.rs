@@ -88,7 +88,10 @@ pub(crate) mod epoch {
             global.next += 1;
             let id = global.next;
             global.alive.insert(id);
-            Guard { id, pinned: PhantomData }
+            Guard {
+                id,
+                pinned: PhantomData,
+            }
         })
     }
 

@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 
 use crate::mutants::{self, Mutant};
 use crate::node::{
-    ARRAY, Array, BITS, Bin, Dead, Fate, LEAF, LIST, Leaf, List, NO, Pending, REMOVAL, Root, Shared, Slot,
-    UNDECIDED, Undertaker, WIDTH, Word, YES, next_generation, prefetch, removal, retain, undo_retain,
+    ARRAY, Array, BITS, Bin, Dead, Fate, LEAF, LIST, Leaf, List, NO, Pending, REMOVAL, Root,
+    Shared, Slot, UNDECIDED, Undertaker, WIDTH, Word, YES, next_generation, prefetch, removal,
+    retain, undo_retain,
 };
 use crate::reentry;
 use crate::sync::epoch::{self, Guard};
@@ -146,11 +147,21 @@ struct Place<'g> {
 ///
 /// The array is alive for `'g`, with all that it owns.
 #[inline]
-unsafe fn follow<'g>(mut array: Array<'g>, mut slot: &'g Slot, mut used: u32, hash: u64) -> Place<'g> {
+unsafe fn follow<'g>(
+    mut array: Array<'g>,
+    mut slot: &'g Slot,
+    mut used: u32,
+    hash: u64,
+) -> Place<'g> {
     loop {
         let word = slot.load();
         if word.tags() != ARRAY {
-            return Place { array, slot, word, used };
+            return Place {
+                array,
+                slot,
+                word,
+                used,
+            };
         }
         // SAFETY: the word was read from an array that is alive for `'g`, under its owner's protection.
         array = unsafe { word.array() };
@@ -166,7 +177,13 @@ unsafe fn follow<'g>(mut array: Array<'g>, mut slot: &'g Slot, mut used: u32, ha
 /// The array is alive for `'g` with all that it owns: a guard is older than the read that found it (live world), or
 /// the caller has a claim on it (frozen world). `K` and `V` are the types of the nodes.
 #[inline]
-unsafe fn find_below<'g, W, K, V, Q>(world: &W, top: Array<'g>, bits: u32, hash: u64, key: &Q) -> Option<&'g Leaf<K, V>>
+unsafe fn find_below<'g, W, K, V, Q>(
+    world: &W,
+    top: Array<'g>,
+    bits: u32,
+    hash: u64,
+    key: &Q,
+) -> Option<&'g Leaf<K, V>>
 where
     W: World,
     K: Borrow<Q>,
@@ -184,7 +201,11 @@ where
             LIST => {
                 // SAFETY: kind and life as for the array.
                 let list = unsafe { place.word.list::<K, V>() };
-                return if list.hash == hash { list.leaves().find(|leaf| leaf.key().borrow() == key) } else { None };
+                return if list.hash == hash {
+                    list.leaves().find(|leaf| leaf.key().borrow() == key)
+                } else {
+                    None
+                };
             }
             // SAFETY: as for this call.
             _ => place = unsafe { follow_odd(world, place, hash) },
@@ -197,12 +218,23 @@ where
 unsafe fn follow_odd<'g, W: World>(world: &W, place: Place<'g>, hash: u64) -> Place<'g> {
     // SAFETY: passed on to the caller.
     let word = unsafe { committed(world, place.array.generation(), place.slot) };
-    let word = if mutants::on(Mutant::FrozenMaskMissing) && word.is_frozen() { Word::EMPTY } else { word.bare() };
+    let word = if mutants::on(Mutant::FrozenMaskMissing) && word.is_frozen() {
+        Word::EMPTY
+    } else {
+        word.bare()
+    };
     if word.kind() == ARRAY {
         // SAFETY: passed on to the caller.
         let array = unsafe { word.array() };
         // SAFETY: passed on to the caller.
-        return unsafe { follow(array, array.digit(hash, place.used), place.used + BITS, hash) };
+        return unsafe {
+            follow(
+                array,
+                array.digit(hash, place.used),
+                place.used + BITS,
+                hash,
+            )
+        };
     }
     Place { word, ..place }
 }
@@ -270,12 +302,20 @@ impl<K, V> Trie<K, V> {
     pub(crate) fn new(bits: u32) -> Self {
         assert!((BITS..=16).contains(&bits), "root widths are 16 to 65,536");
         let generation = next_generation();
-        Self::of(Array::allocate(generation, 1 << bits).word(), generation, bits)
+        Self::of(
+            Array::allocate(generation, 1 << bits).word(),
+            generation,
+            bits,
+        )
     }
 
     fn of(word: Word, generation: u64, bits: u32) -> Self {
         let root = Root::allocate(generation, word, std::ptr::null(), Word::EMPTY);
-        Self { root: AtomicPtr::new(root.as_ptr()), bits, entries: std::marker::PhantomData }
+        Self {
+            root: AtomicPtr::new(root.as_ptr()),
+            bits,
+            entries: std::marker::PhantomData,
+        }
     }
 
     pub(crate) fn bits(&self) -> u32 {
@@ -320,13 +360,25 @@ impl<K, V> Trie<K, V> {
                 continue;
             }
             if swap.verdict.load(SeqCst) == UNDECIDED {
-                let verdict = if flight == Flight::Abort || !self.as_expected(swap, old) { NO } else { YES };
+                let verdict = if flight == Flight::Abort || !self.as_expected(swap, old) {
+                    NO
+                } else {
+                    YES
+                };
                 // The decision is this one CAS. Deciding by the CAS on the root, and noting the outcome afterwards,
                 // would let the initiator read its note before it is written, and do its swap a second time.
-                let _ = swap.verdict.compare_exchange(UNDECIDED, verdict, SeqCst, Relaxed);
+                let _ = swap
+                    .verdict
+                    .compare_exchange(UNDECIDED, verdict, SeqCst, Relaxed);
             }
-            let outcome = if swap.verdict.load(SeqCst) == YES { new } else { swap.old.cast_mut() };
-            let _ = self.root.compare_exchange(current, outcome, SeqCst, Relaxed);
+            let outcome = if swap.verdict.load(SeqCst) == YES {
+                new
+            } else {
+                swap.old.cast_mut()
+            };
+            let _ = self
+                .root
+                .compare_exchange(current, outcome, SeqCst, Relaxed);
         }
     }
 
@@ -342,11 +394,17 @@ impl<K, V> Trie<K, V> {
     fn root_after_flagged(&self, flight: Flight, current: *mut Root, swap: &Root, old: &Root) {
         let new = current.map_addr(|address| address & !IN_FLIGHT);
         if flight == Flight::Help && self.as_expected(swap, old) {
-            if self.root.compare_exchange(current, new, SeqCst, Relaxed).is_ok() {
+            if self
+                .root
+                .compare_exchange(current, new, SeqCst, Relaxed)
+                .is_ok()
+            {
                 swap.verdict.store(YES, SeqCst);
             }
         } else {
-            let _ = self.root.compare_exchange(current, swap.old.cast_mut(), SeqCst, Relaxed);
+            let _ = self
+                .root
+                .compare_exchange(current, swap.old.cast_mut(), SeqCst, Relaxed);
         }
     }
 
@@ -359,7 +417,11 @@ impl<K, V> Trie<K, V> {
     {
         let offered = new.as_ptr().map_addr(|address| address | IN_FLIGHT);
         let current = std::ptr::from_ref(old).cast_mut();
-        if self.root.compare_exchange(current, offered, SeqCst, Relaxed).is_err() {
+        if self
+            .root
+            .compare_exchange(current, offered, SeqCst, Relaxed)
+            .is_err()
+        {
             // SAFETY: nobody has seen the new box.
             unsafe { Root::free(new.as_ptr()) };
             return false;
@@ -380,8 +442,16 @@ impl<K, V> Trie<K, V> {
     fn gcas(&self, generation: u64, slot: &Slot, old: Word, new: Word) -> Gcas {
         if mutants::on(Mutant::LateDeepWrite) {
             // SAFETY: the node is the caller's.
-            let settled = if new.kind() == REMOVAL { unsafe { new.target() } } else { new };
-            return if slot.swap_if(old, settled) { Gcas::Committed } else { Gcas::Lost };
+            let settled = if new.kind() == REMOVAL {
+                unsafe { new.target() }
+            } else {
+                new
+            };
+            return if slot.swap_if(old, settled) {
+                Gcas::Committed
+            } else {
+                Gcas::Lost
+            };
         }
         // SAFETY: the node is the caller's.
         let head = unsafe { new.head() };
@@ -391,7 +461,11 @@ impl<K, V> Trie<K, V> {
             return Gcas::Lost;
         }
         // SAFETY: the caller is pinned and has just put the word there.
-        if unsafe { resolve(self, generation, slot, new.tentative()) } { Gcas::Committed } else { Gcas::Refused }
+        if unsafe { resolve(self, generation, slot, new.tentative()) } {
+            Gcas::Committed
+        } else {
+            Gcas::Refused
+        }
     }
 
     /// The entry for a key.
@@ -450,7 +524,12 @@ struct Offer {
 impl Offer {
     #[inline]
     fn plain(word: Word) -> Self {
-        Self { word, inner: Vec::new(), retained: Vec::new(), replaced: [None; 3] }
+        Self {
+            word,
+            inner: Vec::new(),
+            retained: Vec::new(),
+            replaced: [None; 3],
+        }
     }
 }
 
@@ -480,7 +559,12 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             // SAFETY: the guard is older than all loads, as in `find`.
             let place = unsafe {
                 let top = top.array();
-                follow(top, top.slot_unchecked(top_digit(hash, self.bits)), self.bits, hash)
+                follow(
+                    top,
+                    top.slot_unchecked(top_digit(hash, self.bits)),
+                    self.bits,
+                    hash,
+                )
             };
             let word = place.word;
             let found = match word.tags() {
@@ -490,7 +574,11 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 LIST => {
                     // SAFETY: as above.
                     let list: &'g List<K, V> = unsafe { word.list() };
-                    if list.hash == hash { list.leaves().find(|leaf| same(leaf.key(), pending)) } else { None }
+                    if list.hash == hash {
+                        list.leaves().find(|leaf| same(leaf.key(), pending))
+                    } else {
+                        None
+                    }
                 }
                 _ => {
                     self.settle(guard, hash, &mut bin);
@@ -504,8 +592,9 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             // Every array on the way is of the root's generation if the last one is (see "Generations" in the crate
             // documentation), so only the one that is written to is looked at.
             let generation = root.generation;
-            let skip_renewal =
-                mutants::on(Mutant::RenewalSkippedOnOverwrite) && act == Act::Put && found.is_some();
+            let skip_renewal = mutants::on(Mutant::RenewalSkippedOnOverwrite)
+                && act == Act::Put
+                && found.is_some();
             if place.array.generation() != generation && !skip_renewal {
                 self.settle(guard, hash, &mut bin);
                 continue;
@@ -524,12 +613,10 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                         return found;
                     }
                     Gcas::Lost => {}
-                    Gcas::Refused => {
-                        if !mutants::on(Mutant::RefusedLeafOfferedAgain) {
-                            // SAFETY: the shell has left the slot.
-                            unsafe { bin.put(pending.reshell()) };
-                        }
-                    }
+                    // R5: a node that was refused is never offered again: someone who saw it may still be about to
+                    // decide it, by what was true then.
+                    // SAFETY: the shell has left the slot.
+                    Gcas::Refused => unsafe { bin.put(pending.reshell()) },
                 }
                 continue;
             }
@@ -548,7 +635,10 @@ impl<K: Shared, V: Shared> Trie<K, V> {
     }
 
     /// One attempt at the edits that change more than a leaf: splits, collision lists, removals.
-    #[allow(clippy::too_many_arguments, reason = "one caller; the arguments are the state of its loop")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one caller; the arguments are the state of its loop"
+    )]
     #[inline(never)]
     fn edit_shape(
         &self,
@@ -581,7 +671,14 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 if list.hash == hash {
                     self.relist(generation, word, list, found, act, pending)
                 } else {
-                    split(generation, place.used, word, list.hash, hash, pending.word())
+                    split(
+                        generation,
+                        place.used,
+                        word,
+                        list.hash,
+                        hash,
+                        pending.word(),
+                    )
                 }
             }
             _ => {
@@ -631,7 +728,12 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         pending: &Pending<K, V>,
     ) -> Offer {
         let gone = found.map(Leaf::word);
-        let mut leaves: Vec<Word> = list.words().iter().copied().filter(|&leaf| Some(leaf) != gone).collect();
+        let mut leaves: Vec<Word> = list
+            .words()
+            .iter()
+            .copied()
+            .filter(|&leaf| Some(leaf) != gone)
+            .collect();
         // R1: a list of this generation is the slot's alone, so its claims move to the new one.
         let moved = list.generation == generation || mutants::on(Mutant::SharedListMoved);
         let retained = if moved { Vec::new() } else { leaves.clone() };
@@ -647,7 +749,10 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 let removal = removal(last);
                 (removal, Some(Dead::shell(removal)))
             }
-            _ => (List::<K, V>::allocate(generation, list.hash, leaves.into()), None),
+            _ => (
+                List::<K, V>::allocate(generation, list.hash, leaves.into()),
+                None,
+            ),
         };
         let mut offer = Offer::plain(offered);
         offer.retained = retained;
@@ -756,7 +861,13 @@ impl<K: Shared, V: Shared> Trie<K, V> {
     fn discard(&self, outcome: Gcas, offered: Word, bin: &mut Bin<'_, K, V>) {
         let shell = Dead::shell(offered);
         // SAFETY: never seen (then it is freed now), or refused and gone from the slot (then after a grace period).
-        unsafe { if outcome == Gcas::Lost { shell.free_shell::<K, V>() } else { bin.put(shell) } };
+        unsafe {
+            if outcome == Gcas::Lost {
+                shell.free_shell::<K, V>()
+            } else {
+                bin.put(shell)
+            }
+        };
     }
 
     /// Replaces an array by the one entry that it still holds, or by nothing. `holder` is the slot that holds it;
@@ -856,7 +967,10 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 slot = array.digit(hash, used);
                 used += BITS;
             }
-            if used == self.bits || !self.is_contractible(array) || mutants::on(Mutant::NoContraction) {
+            if used == self.bits
+                || !self.is_contractible(array)
+                || mutants::on(Mutant::NoContraction)
+            {
                 return;
             }
             if array.generation() == generation {
@@ -995,7 +1109,14 @@ impl<K, V> Drop for Trie<K, V> {
 }
 
 /// An offer of arrays that hold both the item that was there (a leaf or a list) and a new leaf of another hash.
-fn split(generation: u64, mut used: u32, item: Word, item_hash: u64, hash: u64, leaf: Word) -> Offer {
+fn split(
+    generation: u64,
+    mut used: u32,
+    item: Word,
+    item_hash: u64,
+    hash: u64,
+    leaf: Word,
+) -> Offer {
     let top = Array::allocate(generation, WIDTH);
     let mut offer = Offer::plain(top.word());
     let mut array = top;
@@ -1056,7 +1177,9 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
             let mut left = 0;
             for i in 0..walkers {
                 let lane = walking[i];
-                let (hash, _, slot) = lanes[lane as usize].as_mut().expect("walking lanes are filled");
+                let (hash, _, slot) = lanes[lane as usize]
+                    .as_mut()
+                    .expect("walking lanes are filled");
                 let word = slot.load();
                 if word.tags() == ARRAY {
                     // SAFETY: as in `follow`.
@@ -1076,7 +1199,8 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
             let (hash, key, _) = lane.expect("filled above");
             let found = if words[i].tags() == LEAF {
                 // SAFETY: as in `find_below`.
-                unsafe { words[i].leaf::<K, V>() }.filter(|leaf| leaf.hash == hash && leaf.key().borrow() == key)
+                unsafe { words[i].leaf::<K, V>() }
+                    .filter(|leaf| leaf.hash == hash && leaf.key().borrow() == key)
             } else {
                 // Tentative, frozen or a list: rare, and the lines are warm by now.
                 // SAFETY: as for this call.
@@ -1110,7 +1234,12 @@ impl<K: Shared, V: Shared> View<K, V> {
             // still be on their way through arrays that they reached before the freeze (R6).
             unsafe { Bin::<K, V>::new(&guard).put(Dead::claim(top)) };
         }
-        Self { top, bits, release: release::<K, V>, entries: std::marker::PhantomData }
+        Self {
+            top,
+            bits,
+            release: release::<K, V>,
+            entries: std::marker::PhantomData,
+        }
     }
 }
 
@@ -1151,7 +1280,11 @@ impl<K, V> View<K, V> {
 
     /// All entries.
     pub(crate) fn iter(&self) -> Leaves<'_, K, V> {
-        Leaves { stack: vec![(self.top(), 0)], list: [].iter(), entries: std::marker::PhantomData }
+        Leaves {
+            stack: vec![(self.top(), 0)],
+            list: [].iter(),
+            entries: std::marker::PhantomData,
+        }
     }
 
     /// An independent trie with this content. O(1).
@@ -1200,7 +1333,9 @@ impl<'v, K, V> Iterator for Leaves<'v, K, V> {
                 continue;
             }
             // SAFETY: below the width; claimed by the view.
-            let word = unsafe { committed(&Frozen, array.generation(), array.slot_unchecked(*next)) }.bare();
+            let word =
+                unsafe { committed(&Frozen, array.generation(), array.slot_unchecked(*next)) }
+                    .bare();
             *next += 1;
             match word.kind() {
                 // SAFETY: claimed by the array.

@@ -22,7 +22,10 @@ struct Numbers {
 
 impl Clone for Numbers {
     fn clone(&self) -> Self {
-        Self { trie: Arc::clone(&self.trie), hash: self.hash }
+        Self {
+            trie: Arc::clone(&self.trie),
+            hash: self.hash,
+        }
     }
 }
 
@@ -36,12 +39,17 @@ struct Still {
 impl Numbers {
     /// An empty one; the root array has sixteen slots.
     fn new(hash: fn(u64) -> u64) -> Self {
-        Self { trie: Arc::new(Trie::new(4)), hash }
+        Self {
+            trie: Arc::new(Trie::new(4)),
+            hash,
+        }
     }
 
     fn get(&self, key: u64) -> Option<u64> {
         let guard = epoch::pin();
-        self.trie.find(&guard, (self.hash)(key), &key).map(|leaf| *leaf.value())
+        self.trie
+            .find(&guard, (self.hash)(key), &key)
+            .map(|leaf| *leaf.value())
     }
 
     /// Stores, and returns what was there.
@@ -50,7 +58,9 @@ impl Numbers {
         let hash = (self.hash)(key);
         let mut pending = Pending::full(hash, key, value);
         let same = |stored: &u64, pending: &Pending<u64, u64>| Some(stored) == pending.key();
-        self.trie.edit(&guard, hash, &mut pending, same, |_, _| Act::Put).map(|leaf| *leaf.value())
+        self.trie
+            .edit(&guard, hash, &mut pending, same, |_, _| Act::Put)
+            .map(|leaf| *leaf.value())
     }
 
     /// Removes, and returns what was there.
@@ -58,15 +68,23 @@ impl Numbers {
         let guard = epoch::pin();
         let same = |stored: &u64, _: &Pending<u64, u64>| *stored == key;
         let act = |_: Option<&Leaf<u64, u64>>, _: &mut Pending<u64, u64>| Act::Remove;
-        self.trie.edit(&guard, (self.hash)(key), &mut Pending::none(), same, act).map(|leaf| *leaf.value())
+        self.trie
+            .edit(&guard, (self.hash)(key), &mut Pending::none(), same, act)
+            .map(|leaf| *leaf.value())
     }
 
     fn still(&self) -> Still {
-        Still { view: self.trie.view(&epoch::pin()), hash: self.hash }
+        Still {
+            view: self.trie.view(&epoch::pin()),
+            hash: self.hash,
+        }
     }
 
     fn fork(&self) -> Self {
-        Self { trie: Arc::new(self.trie.fork(&epoch::pin())), hash: self.hash }
+        Self {
+            trie: Arc::new(self.trie.fork(&epoch::pin())),
+            hash: self.hash,
+        }
     }
 
     fn clear(&self) {
@@ -81,7 +99,9 @@ impl Numbers {
         let mut answers = Vec::new();
         let guard = epoch::pin();
         let hashed = keys.iter().map(|key| ((self.hash)(*key), key));
-        self.trie.find_batch(&guard, hashed, |_, leaf| answers.push(leaf.map(|leaf| *leaf.value())));
+        self.trie.find_batch(&guard, hashed, |_, leaf| {
+            answers.push(leaf.map(|leaf| *leaf.value()))
+        });
         answers
     }
 }
@@ -89,23 +109,35 @@ impl Numbers {
 #[cfg_attr(shuttle, allow(dead_code, reason = "models use a part of it"))]
 impl Still {
     fn get(&self, key: u64) -> Option<u64> {
-        self.view.find((self.hash)(key), &key).map(|leaf| *leaf.value())
+        self.view
+            .find((self.hash)(key), &key)
+            .map(|leaf| *leaf.value())
     }
 
     fn fork(&self) -> Numbers {
-        Numbers { trie: Arc::new(self.view.fork()), hash: self.hash }
+        Numbers {
+            trie: Arc::new(self.view.fork()),
+            hash: self.hash,
+        }
     }
 
     /// All entries, sorted.
     fn entries(&self) -> Vec<(u64, u64)> {
-        let mut entries: Vec<_> = self.view.iter().map(|leaf| (*leaf.key(), *leaf.value())).collect();
+        let mut entries: Vec<_> = self
+            .view
+            .iter()
+            .map(|leaf| (*leaf.key(), *leaf.value()))
+            .collect();
         entries.sort_unstable();
         entries
     }
 }
 
 /// Hashes that spread from the first digit on.
-#[cfg_attr(shuttle, allow(dead_code, reason = "models choose their hashes by hand"))]
+#[cfg_attr(
+    shuttle,
+    allow(dead_code, reason = "models choose their hashes by hand")
+)]
 fn good(key: u64) -> u64 {
     key.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }

@@ -25,7 +25,11 @@ pub(super) fn quiesce(expected: isize) {
         epoch::pin().flush();
         std::thread::yield_now();
     }
-    assert_eq!(census::live(), expected, "live nodes once everything has been given back");
+    assert_eq!(
+        census::live(),
+        expected,
+        "live nodes once everything has been given back"
+    );
 }
 
 /// A small generator, so that a failure can be repeated from its seed.
@@ -57,7 +61,10 @@ fn agree(numbers: &Numbers, model: &Model, keys: u64) {
 }
 
 fn agree_still(still: &Still, model: &Model) {
-    assert_eq!(still.entries(), model.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>());
+    assert_eq!(
+        still.entries(),
+        model.iter().map(|(k, v)| (*k, *v)).collect::<Vec<_>>()
+    );
     assert_eq!(still.view.len(), model.len());
 }
 
@@ -112,7 +119,11 @@ fn play(hash: fn(u64) -> u64, seed: u64, steps: u64, keys: u64) {
 fn forks_and_snapshots_agree_with_models() {
     let _turn = alone();
     for seed in 0..6 {
-        for (hash, keys) in [(good as fn(u64) -> u64, 400), (shallow, 40), (colliding, 24)] {
+        for (hash, keys) in [
+            (good as fn(u64) -> u64, 400),
+            (shallow, 40),
+            (colliding, 24),
+        ] {
             play(hash, seed, 6_000, keys);
             quiesce(0);
         }
@@ -209,7 +220,9 @@ fn memory_returns_to_where_it_was_round_after_round() {
 
 /// Runs `body` with the mutant on and insists that it panics.
 fn killed(mutant: Mutant, body: impl FnOnce()) {
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| mutants::with(Some(mutant), body)));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        mutants::with(Some(mutant), body)
+    }));
     assert!(outcome.is_err(), "{mutant:?} survived");
 }
 

@@ -37,13 +37,20 @@ fn cuts(hash: fn(u64) -> u64, writers: u64, rounds: u64) {
                 start.wait();
                 let mut last = vec![0; writers as usize];
                 while !over.load(Ordering::Relaxed) {
-                    let still = if observer == 0 { numbers.still() } else { numbers.fork().still() };
+                    let still = if observer == 0 {
+                        numbers.still()
+                    } else {
+                        numbers.fork().still()
+                    };
                     for writer in 0..writers {
                         let a = still.get(2 * writer).unwrap_or(0);
                         let b = still.get(2 * writer + 1).unwrap_or(0);
                         assert!(b <= a && a <= b + 1, "torn: a = {a}, b = {b}");
                         assert!(a >= last[writer as usize], "a later snapshot went back");
-                        assert!(numbers.get(2 * writer).unwrap_or(0) >= a, "the live map is behind");
+                        assert!(
+                            numbers.get(2 * writer).unwrap_or(0) >= a,
+                            "the live map is behind"
+                        );
                         last[writer as usize] = a;
                     }
                     let entries = still.entries();
