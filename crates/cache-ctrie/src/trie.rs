@@ -589,6 +589,9 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             if act == Act::Keep || (act == Act::Remove && found.is_none()) {
                 return found;
             }
+            if act == Act::Put {
+                reentry::refuse(self.id(), hash);
+            }
             // Every array on the way is of the root's generation if the last one is (see "Generations" in the crate
             // documentation), so only the one that is written to is looked at.
             let generation = root.generation;
@@ -609,7 +612,6 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                             // operations that came by it are pinned.
                             unsafe { bin.put(Dead::claim(word)) };
                         }
-                        reentry::note(self.id(), hash);
                         return found;
                     }
                     Gcas::Lost => {}
@@ -621,9 +623,6 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 continue;
             }
             if self.edit_shape(&mut bin, hash, generation, place, found, act, pending) {
-                if act == Act::Put {
-                    reentry::note(self.id(), hash);
-                }
                 // The array in hand is looked at first: it is warm, and seldom contractible.
                 let below_root = place.used > self.bits;
                 if act == Act::Remove && below_root && self.is_contractible(place.array) {

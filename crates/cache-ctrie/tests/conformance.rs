@@ -1,6 +1,5 @@
 //! The shared corpus of tests, for [`cache_ctrie::Map`].
 
-
 use cache_api::{Consistency, Routed};
 use cache_conformance::{Design, ForkDesign, Hashing, Key, RoutedDesign, SnapshotDesign, Value};
 use cache_ctrie::{Map, Snapshot};
