@@ -77,12 +77,13 @@ fn steady_state_requests_do_not_allocate() {
         0,
         "5,000 gets"
     );
-    // `flush` asks all owners at once, which takes a list of tasks: one allocation, and no other.
+    // `flush` asks all owners at once, which takes a list of tasks: one allocation each. A mailbox's list of waiting
+    // senders grows when somebody waits for the first time, which may have to happen twice for each of the two.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (0..5).for_each(|_| round());
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert!(
-        allocations <= 5,
+        allocations <= 5 + 4,
         "85,000 requests of all kinds: {allocations} allocations"
     );
 }
