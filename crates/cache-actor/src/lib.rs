@@ -42,8 +42,8 @@
 //! - **Order.** The linearization point of a write is its enqueue: mailboxes are first-in, first-out, so whatever is
 //!   asked after `insert` has returned, by whichever thread, observes it. All single-key operations are linearizable.
 //! - **Atomicity.** Each closure runs once, alone on its shard. `get_or_insert_with` runs exactly one `init`.
-//! - **Back-pressure.** A full mailbox makes its callers wait, first come, first served as far as the operating system
-//!   wakes them so; [`Map::try_insert`] gives the entry back instead. Memory in flight is bounded.
+//! - **Back-pressure.** A full mailbox makes its callers wait; [`Map::try_insert`] gives the entry back instead. What
+//!   is in flight is bounded.
 //! - **Panics.** A closure that panics answers its caller with that panic, and the shard goes on. A blind write that
 //!   panics (in `Eq`, or in the destructor of what it replaced) has no caller left: it is counted by
 //!   [`Map::failed_writes`].
@@ -100,3 +100,8 @@ mod tests;
 
 pub use crate::builder::{BuildError, Builder};
 pub use crate::map::{Map, TryInsertError};
+
+/// The examples of the README are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

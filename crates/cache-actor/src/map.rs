@@ -848,6 +848,13 @@ impl<K, V, S> Map<K, V, S> {
         self.shared.health.clone()
     }
 
+    /// Waits until `count` messages are in one owner's mailbox.
+    pub(crate) fn wait_for_queued(&self, owner: usize, count: usize) {
+        while self.shared.mailboxes[owner].len() < count {
+            thread::yield_now();
+        }
+    }
+
     /// Makes one owner thread panic outside any request.
     pub(crate) fn kill_owner(&self, owner: usize) {
         self.post(owner, Message::Die);

@@ -96,7 +96,7 @@ pub(crate) fn map_is_dropped(map: u64) -> bool {
 fn run_test(name: &str, mutant: Option<Mutant>, limit: Duration) -> Option<ExitStatus> {
     let mut command = Command::new(env::current_exe().expect("this test has a path"));
     command
-        .args([name, "--exact", "--test-threads=1"])
+        .args([name, "--exact", "--test-threads=1", "--nocapture"])
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     if let Some(mutant) = mutant {

