@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cache_cow::CowCache;
 use cache_locked::{MutexCache, NaiveCache, RwLockCache};
+use cache_persistent_trie::{Hamt256Cache, HamtCache};
 use cache_sharded::{ShardedCache, ShardedRwCache};
 
 use crate::floor::{Fault, Faulty, Noop};
@@ -186,6 +187,34 @@ rows! {
         name: "cow", kind: Kind::Design, class: Class::Copying, package: "cache-cow",
         read: "get_with, in place", write: "insert, one copy each", fill: "sized, in bulk", snapshot: "whole map",
         idea: "an atomic pointer to an immutable table; writers copy it",
+    }
+    HamtRow(Via<HamtCache<K, V>>) = |entries| {
+        in_bulk(HamtCache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "a persistent hash trie, 64-way, its root published by compare-and-swap",
+    }
+    Hamt256Row(Via<Hamt256Cache<K, V>>) = |entries| {
+        in_bulk(Hamt256Cache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt256", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "256 such tries, 32-way, each with its own root",
+    }
+    CtrieRow(Via<cache_ctrie::Map<K, V>>) = |entries| {
+        in_bulk(cache_ctrie::Map::with_hasher(hasher()), entries)
+    }, shared {
+        name: "ctrie", kind: Kind::Design, class: Class::Grid, package: "cache-ctrie",
+        read: "get_with, in place", write: "insert, one leaf", fill: "in bulk", snapshot: "whole map",
+        idea: "a concurrent hash trie on slot arrays, with snapshots and forks",
+    }
+    ActorRow(Via<cache_actor::Map<K, V>>) = |entries| {
+        in_bulk(cache_actor::Map::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "actor", kind: Kind::Design, class: Class::Grid, package: "cache-actor",
+        read: "get_with, run by the owner", write: "insert, a message", fill: "sized, in bulk", snapshot: "none",
+        idea: "owner threads and messages instead of locks",
     }
     #[cfg(feature = "peers")]
     DashmapRow(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_capacity(entries.len()), entries),
