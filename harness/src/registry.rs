@@ -13,7 +13,7 @@ use cache_locked::{MutexCache, NaiveCache, RwLockCache};
 use cache_persistent_trie::{Hamt256Cache, HamtCache};
 use cache_sharded::{ShardedCache, ShardedRwCache};
 
-use crate::floor::{Fault, Faulty, Noop};
+use crate::floor::{Fault, Faulty, Noop, Slowed};
 use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
@@ -217,6 +217,22 @@ rows! {
         idea: "owner threads and messages instead of locks",
     }
     #[cfg(feature = "peers")]
+    HandMutexRow(peers::HandMutex<K, V>) = |entries| {
+        one_by_one(peers::HandMutex::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "hand-mutex", kind: Kind::Peer, class: Class::Grid, package: "parking_lot",
+        read: "lock().get, in place", write: "lock().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "a mutex around hashbrown's map, written by hand",
+    }
+    #[cfg(feature = "peers")]
+    HandRwLockRow(peers::HandRwLock<K, V>) = |entries| {
+        one_by_one(peers::HandRwLock::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "hand-rwlock", kind: Kind::Peer, class: Class::Grid, package: "parking_lot",
+        read: "read().get, in place", write: "write().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "a read-write lock around hashbrown's map, written by hand",
+    }
+    #[cfg(feature = "peers")]
     DashmapRow(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_capacity(entries.len()), entries),
     shared {
         name: "dashmap", kind: Kind::Peer, class: Class::Grid, package: "dashmap",
@@ -313,6 +329,14 @@ rows! {
         name: "faulty-panics", kind: Kind::Design, class: Class::Grid, package: "harness",
         read: "get_with, in place", write: "insert, or a panic", fill: "in bulk", snapshot: "none",
         idea: "panics in every thousandth write, on purpose",
+    }
+    FaultySlowRow(Slowed<Via<MutexCache<K, V>>>) = |entries| {
+        let capacity = entries.len();
+        Slowed::new(in_bulk(MutexCache::with_capacity_and_hasher(capacity, hasher()), entries))
+    }, shared {
+        name: "faulty-slow", kind: Kind::Design, class: Class::Grid, package: "harness",
+        read: "get_with, in place, and a delay", write: "insert, and a delay", fill: "sized, in bulk", snapshot: "none",
+        idea: "mutex with a few steps of arithmetic more, on purpose",
     }
     FaultyWrongRow(Faulty<Via<MutexCache<K, V>>>) = |entries| {
         Faulty::new(in_bulk(MutexCache::with_hasher(hasher()), entries), Fault::LosesWrites)
