@@ -1,39 +1,59 @@
 //! The plainest correct map, and the ways to break it: how the suite proves that it can fail. Never a fast one.
 
+use std::any::Any;
 use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cache_api::{
     BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate,
-    REENTRANT, Snapshot, SnapshotView, Update,
+    REENTRANT, Routed, Snapshot, SnapshotView, Update,
 };
 
 use crate::fault;
+use crate::lab::LabValue;
+use crate::rng::jitter;
 use crate::run::thread_number;
 
 type Entry<K, V> = Arc<(K, V)>;
+type Buckets<K, V> = HashMap<u64, Vec<Entry<K, V>>>;
 
 /// The content: entries by hash, so that user `Hash` code runs once per operation and never under the lock.
 struct Table<K, V> {
-    buckets: HashMap<u64, Vec<Entry<K, V>>>,
+    buckets: Buckets<K, V>,
     len: usize,
-}
-
-impl<K, V> Clone for Table<K, V> {
-    fn clone(&self) -> Self {
-        Self {
-            buckets: self.buckets.clone(),
-            len: self.len,
-        }
-    }
+    /// Old tables that nobody needs, for [`fault::SNAPSHOTS_STAY`].
+    attic: Vec<Buckets<K, V>>,
+    /// Hashes whose `init` runs, for [`fault::INIT_MARK_STAYS`].
+    marks: Vec<u64>,
+    /// For [`fault::POISON`].
+    poisoned: bool,
 }
 
 impl<K, V> Table<K, V> {
-    fn find<Q>(&self, hash: u64, key: &Q) -> Option<&Entry<K, V>>
+    fn new() -> Self {
+        Self {
+            buckets: HashMap::new(),
+            len: 0,
+            attic: Vec::new(),
+            marks: Vec::new(),
+            poisoned: false,
+        }
+    }
+
+    fn copy(&self) -> Self {
+        Self {
+            buckets: self.buckets.clone(),
+            len: self.len,
+            ..Self::new()
+        }
+    }
+
+    fn find<Q, const FAULT: u32>(&self, hash: u64, key: &Q) -> Option<&Entry<K, V>>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
@@ -41,16 +61,27 @@ impl<K, V> Table<K, V> {
         self.buckets
             .get(&hash)?
             .iter()
-            .find(|entry| entry.0.borrow() == key)
+            .find(|entry| FAULT == fault::COLLISION_BLIND || entry.0.borrow() == key)
     }
 
-    fn put(&mut self, hash: u64, entry: Entry<K, V>) -> Option<Entry<K, V>>
+    fn put<const FAULT: u32>(&mut self, hash: u64, entry: Entry<K, V>) -> Option<Entry<K, V>>
     where
         K: Eq,
     {
-        let bucket = self.buckets.entry(hash).or_default();
+        if FAULT == fault::PANIC_SPOILS_LEN {
+            self.len += 1;
+        }
         // The search, which runs user code that may panic, comes before the first change.
-        match bucket.iter().position(|old| old.0 == entry.0) {
+        let same = |old: &Entry<K, V>| FAULT == fault::COLLISION_BLIND || old.0 == entry.0;
+        let place = self
+            .buckets
+            .get(&hash)
+            .and_then(|bucket| bucket.iter().position(same));
+        if FAULT == fault::PANIC_SPOILS_LEN {
+            self.len -= 1;
+        }
+        let bucket = self.buckets.entry(hash).or_default();
+        match place {
             Some(index) => Some(std::mem::replace(&mut bucket[index], entry)),
             None => {
                 bucket.push(entry);
@@ -60,38 +91,65 @@ impl<K, V> Table<K, V> {
         }
     }
 
-    fn take<Q>(&mut self, hash: u64, key: &Q) -> Option<Entry<K, V>>
+    fn take<Q, const FAULT: u32>(&mut self, hash: u64, key: &Q) -> Option<Entry<K, V>>
     where
         K: Borrow<Q>,
         Q: Eq + ?Sized,
     {
         let bucket = self.buckets.get_mut(&hash)?;
-        let index = bucket.iter().position(|old| old.0.borrow() == key)?;
+        let index = bucket
+            .iter()
+            .position(|old| FAULT == fault::COLLISION_BLIND || old.0.borrow() == key)?;
         self.len -= 1;
-        Some(bucket.swap_remove(index))
+        let entry = bucket.swap_remove(index);
+        if bucket.is_empty() && FAULT != fault::KEEPS_PLACES {
+            self.buckets.remove(&hash);
+        }
+        Some(entry)
     }
 }
 
-/// A `HashMap` behind a `Mutex`. `FAULT` is one of [`fault`](crate::fault)'s numbers; 0 is the correct map.
-///
-/// Correct, and slow: it exists to test the tests.
-pub struct Reference<K, V, S = DefaultHashBuilder, const FAULT: u32 = 0> {
+/// What the handles of one map share. There is one handle, but for [`fault::FORK_SHARES`].
+struct Shared<K, V> {
     table: Mutex<Table<K, V>>,
     /// The thread that holds the lock, or 0.
     owner: AtomicU64,
-    /// A length kept beside the map, for [`fault::LEN_APART`].
-    racing_len: AtomicUsize,
-    hasher: S,
+    /// For [`fault::LEN_APART`].
+    racing_len: AtomicIsize,
+    /// What reads see, for [`fault::STALE_READ`].
+    published: Mutex<Table<K, V>>,
+}
+
+impl<K, V> Shared<K, V> {
+    fn lock<const FAULT: u32>(&self) -> Locked<'_, K, V> {
+        let me = thread_number();
+        assert!(
+            self.owner.load(Ordering::Relaxed) != me || FAULT == fault::HANG_ON_REENTRY,
+            "{REENTRANT} call into a map from user code that it runs under its lock"
+        );
+        let guard = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(!guard.poisoned, "poisoned");
+        self.owner.store(me, Ordering::Relaxed);
+        Locked {
+            guard: Some(guard),
+            owner: &self.owner,
+            poison: FAULT == fault::POISON,
+        }
+    }
 }
 
 /// Holds the lock; on drop gives it back. What was removed goes out of scope in the callers, after this.
 struct Locked<'a, K, V> {
     guard: Option<MutexGuard<'a, Table<K, V>>>,
     owner: &'a AtomicU64,
+    poison: bool,
 }
 
 impl<K, V> Drop for Locked<'_, K, V> {
     fn drop(&mut self) {
+        if self.poison && std::thread::panicking() {
+            self.poisoned = true;
+        }
         self.owner.store(0, Ordering::Relaxed);
         self.guard = None;
     }
@@ -110,32 +168,88 @@ impl<K, V> std::ops::DerefMut for Locked<'_, K, V> {
     }
 }
 
+/// The gap between two steps that should be one.
+fn gap() {
+    std::thread::yield_now();
+    jitter();
+}
+
+/// A `HashMap` behind a `Mutex`. `FAULT` is one of [`fault`]'s numbers; 0 is the correct map.
+///
+/// Correct, and slow: it exists to test the tests.
+pub struct Reference<K, V, S = DefaultHashBuilder, const FAULT: u32 = 0> {
+    shared: Arc<Shared<K, V>>,
+    hasher: S,
+}
+
 impl<K, V, S, const FAULT: u32> Reference<K, V, S, FAULT> {
     /// An empty map; the capacity is ignored.
-    pub fn with_capacity_and_hasher(_capacity: usize, hasher: S) -> Self {
-        let table = Table {
-            buckets: HashMap::new(),
-            len: 0,
+    pub fn with_capacity_and_hasher(capacity: usize, hasher: S) -> Self {
+        if FAULT == fault::CAPACITY_OVERFLOW {
+            assert!(
+                capacity.checked_add(1).is_some(),
+                "attempt to add with overflow"
+            );
+        }
+        let shared = Shared {
+            table: Mutex::new(Table::new()),
+            owner: AtomicU64::new(0),
+            racing_len: AtomicIsize::new(0),
+            published: Mutex::new(Table::new()),
         };
         Self {
-            table: Mutex::new(table),
-            owner: AtomicU64::new(0),
-            racing_len: AtomicUsize::new(0),
+            shared: Arc::new(shared),
             hasher,
         }
     }
 
     fn lock(&self) -> Locked<'_, K, V> {
-        let me = thread_number();
-        assert!(
-            self.owner.load(Ordering::Relaxed) != me || FAULT == fault::HANG_ON_REENTRY,
-            "{REENTRANT} call into a map from user code that it runs under its lock"
-        );
-        let guard = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        self.owner.store(me, Ordering::Relaxed);
-        Locked {
-            guard: Some(guard),
-            owner: &self.owner,
+        self.shared.lock::<FAULT>()
+    }
+
+    /// What follows each write, outside the lock; the lengths are those before and after it.
+    fn wrote(&self, before: usize, after: usize) {
+        if FAULT == fault::LEN_APART {
+            gap();
+            self.shared
+                .racing_len
+                .fetch_add(after as isize - before as isize, Ordering::Relaxed);
+        }
+        if FAULT == fault::STALE_READ {
+            let copy = self.lock().copy();
+            gap();
+            *self
+                .shared
+                .published
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = copy;
+        }
+        if FAULT == fault::GROWTH_WINDOW && after > before && after.is_power_of_two() {
+            let mut moving = std::mem::take(&mut self.lock().buckets);
+            gap();
+            let mut table = self.lock();
+            for (hash, mut entries) in table.buckets.drain() {
+                moving.entry(hash).or_default().append(&mut entries);
+            }
+            table.buckets = moving;
+        }
+    }
+
+    /// Drops an entry that a write has replaced.
+    fn discard(&self, entry: Option<Entry<K, V>>)
+    where
+        V: 'static,
+    {
+        if FAULT == fault::LEAKS {
+            std::mem::forget(entry);
+        } else if FAULT == fault::DROPS_TWICE {
+            let value = entry.as_ref().map(|entry| &entry.1 as &dyn Any);
+            if let Some(value) = value.and_then(<dyn Any>::downcast_ref::<LabValue>) {
+                value.lab().pretend_dropped_twice(value);
+            }
+        } else if FAULT == fault::DROP_UNDER_LOCK {
+            let _locked = self.lock();
+            drop(entry);
         }
     }
 }
@@ -149,6 +263,7 @@ impl<K, V, S, const FAULT: u32> fmt::Debug for Reference<K, V, S, FAULT> {
 impl<K, V, S, const FAULT: u32> Cache<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher,
 {
     fn get_with<Q, F, R>(&self, key: &Q, f: F) -> Option<R>
@@ -158,16 +273,32 @@ where
         F: FnOnce(&V) -> R + Send,
         R: Send,
     {
+        if FAULT == fault::HASHES_TWICE {
+            self.hasher.hash_one(key);
+        }
         let hash = self.hasher.hash_one(key);
+        if FAULT == fault::STALE_READ {
+            let table = self
+                .shared
+                .published
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            return table.find::<_, FAULT>(hash, key).map(|entry| f(&entry.1));
+        }
         let table = self.lock();
-        table.find(hash, key).map(|entry| f(&entry.1))
+        table.find::<_, FAULT>(hash, key).map(|entry| f(&entry.1))
     }
 
     fn insert(&self, key: K, value: V) {
         let hash = self.hasher.hash_one(&key);
         let entry = Arc::new((key, value));
-        let old = self.lock().put(hash, entry);
-        drop(old);
+        let mut table = self.lock();
+        let before = table.len;
+        let old = table.put::<FAULT>(hash, entry);
+        let after = table.len;
+        drop(table);
+        self.wrote(before, after);
+        self.discard(old);
     }
 
     fn remove<Q>(&self, key: &Q)
@@ -176,11 +307,19 @@ where
         Q: Hash + Eq + Sync + ?Sized,
     {
         let hash = self.hasher.hash_one(key);
-        let old = self.lock().take(hash, key);
+        let mut table = self.lock();
+        let before = table.len;
+        let old = table.take::<_, FAULT>(hash, key);
+        let after = table.len;
+        drop(table);
+        self.wrote(before, after);
         drop(old);
     }
 
     fn len(&self) -> usize {
+        if FAULT == fault::LEN_APART {
+            return self.shared.racing_len.load(Ordering::Relaxed) as usize;
+        }
         self.lock().len
     }
 }
@@ -188,6 +327,7 @@ where
 impl<K, V, S, const FAULT: u32> Update<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher,
 {
     const CLOSURE_RUNS: ClosureRuns = ClosureRuns::Once;
@@ -199,9 +339,21 @@ where
     {
         let hash = self.hasher.hash_one(&key);
         let mut table = self.lock();
-        let value = f(table.find(hash, &key).map(|entry| &entry.1));
-        let old = table.put(hash, Arc::new((key, value)));
+        let before = table.len;
+        let found = table.find::<_, FAULT>(hash, &key);
+        if FAULT == fault::CLOSURE_TWICE {
+            f(found.map(|entry| &entry.1));
+        }
+        let value = f(found.map(|entry| &entry.1));
+        if FAULT == fault::LOST_UPDATE {
+            drop(table);
+            gap();
+            table = self.lock();
+        }
+        let old = table.put::<FAULT>(hash, Arc::new((key, value)));
+        let after = table.len;
         drop(table);
+        self.wrote(before, after);
         drop(old);
     }
 
@@ -212,14 +364,47 @@ where
     {
         let hash = self.hasher.hash_one(&key);
         let mut table = self.lock();
-        if let Some(entry) = table.find(hash, &key) {
-            let value = entry.1.clone();
+        let before = table.len;
+        if let Some(value) = table
+            .find::<_, FAULT>(hash, &key)
+            .map(|entry| entry.1.clone())
+        {
             // `key` is a parameter: it is dropped after `table`, by the order of declaration.
             return value;
         }
-        let value = init();
+        let value = if FAULT == fault::INIT_TWICE || FAULT == fault::LOSER_KEEPS_ITS_VALUE {
+            drop(table);
+            gap();
+            let value = init();
+            table = self.lock();
+            match table
+                .find::<_, FAULT>(hash, &key)
+                .map(|entry| entry.1.clone())
+            {
+                Some(_) if FAULT == fault::LOSER_KEEPS_ITS_VALUE => return value,
+                Some(winner) => return winner,
+                None => value,
+            }
+        } else if FAULT == fault::INIT_MARK_STAYS {
+            while table.marks.contains(&hash) {
+                drop(table);
+                gap();
+                table = self.lock();
+            }
+            table.marks.push(hash);
+            drop(table);
+            let value = init();
+            table = self.lock();
+            table.marks.retain(|mark| *mark != hash);
+            value
+        } else {
+            init()
+        };
         let answer = value.clone();
-        table.put(hash, Arc::new((key, value)));
+        table.put::<FAULT>(hash, Arc::new((key, value)));
+        let after = table.len;
+        drop(table);
+        self.wrote(before, after);
         answer
     }
 
@@ -229,10 +414,20 @@ where
     {
         let hash = self.hasher.hash_one(&key);
         let mut table = self.lock();
+        let before = table.len;
         // Cloned before the change, so that a panic of the clone leaves the entry as it was.
-        let answer = table.find(hash, &key).map(|entry| entry.1.clone());
-        let old = table.put(hash, Arc::new((key, value)));
+        let answer = table
+            .find::<_, FAULT>(hash, &key)
+            .map(|entry| entry.1.clone());
+        if FAULT == fault::SWAP_RACE {
+            drop(table);
+            gap();
+            table = self.lock();
+        }
+        let old = table.put::<FAULT>(hash, Arc::new((key, value)));
+        let after = table.len;
         drop(table);
+        self.wrote(before, after);
         drop(old);
         answer
     }
@@ -245,9 +440,19 @@ where
     {
         let hash = self.hasher.hash_one(key);
         let mut table = self.lock();
-        let answer = table.find(hash, key).map(|entry| entry.1.clone());
-        let old = table.take(hash, key);
+        let before = table.len;
+        let answer = table
+            .find::<_, FAULT>(hash, key)
+            .map(|entry| entry.1.clone());
+        if FAULT == fault::TAKE_RACE {
+            drop(table);
+            gap();
+            table = self.lock();
+        }
+        let old = table.take::<_, FAULT>(hash, key);
+        let after = table.len;
         drop(table);
+        self.wrote(before, after);
         drop(old);
         answer
     }
@@ -260,11 +465,23 @@ where
     {
         let hash = self.hasher.hash_one(key);
         let mut table = self.lock();
+        let before = table.len;
         let holds = table
-            .find(hash, key)
+            .find::<_, FAULT>(hash, key)
             .is_some_and(|entry| condition(&entry.1));
-        let old = if holds { table.take(hash, key) } else { None };
+        if FAULT == fault::REMOVES_UNTESTED {
+            drop(table);
+            gap();
+            table = self.lock();
+        }
+        let old = if holds {
+            table.take::<_, FAULT>(hash, key)
+        } else {
+            None
+        };
+        let after = table.len;
         drop(table);
+        self.wrote(before, after);
         drop(old);
         holds
     }
@@ -273,12 +490,21 @@ where
 impl<K, V, S, const FAULT: u32> BulkLoad<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher,
 {
     fn bulk_load<I>(&self, entries: I)
     where
         I: IntoIterator<Item = (K, V)>,
     {
+        if FAULT == fault::FIRST_WINS {
+            let entries: Vec<(K, V)> = entries.into_iter().collect();
+            entries
+                .into_iter()
+                .rev()
+                .for_each(|(key, value)| self.insert(key, value));
+            return;
+        }
         for (key, value) in entries {
             self.insert(key, value);
         }
@@ -288,6 +514,7 @@ where
 impl<K, V, S, const FAULT: u32> GetBatch<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher,
 {
     const CONSISTENCY: Consistency = Consistency::Snapshot;
@@ -299,13 +526,24 @@ where
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>) + Send,
     {
-        let keys: Vec<(u64, &Q)> = keys
+        let mut keys: Vec<(u64, &Q)> = keys
             .into_iter()
             .map(|key| (self.hasher.hash_one(key), key))
             .collect();
-        let table = self.lock();
+        if FAULT == fault::BATCH_ORDER {
+            keys.sort_by_key(|(hash, _)| *hash);
+        }
+        let mut table = self.lock();
         for (position, (hash, key)) in keys.into_iter().enumerate() {
-            f(position, table.find(hash, key).map(|entry| &entry.1));
+            if FAULT == fault::BATCH_TORN {
+                drop(table);
+                gap();
+                table = self.lock();
+            }
+            f(
+                position,
+                table.find::<_, FAULT>(hash, key).map(|entry| &entry.1),
+            );
         }
     }
 }
@@ -313,18 +551,30 @@ where
 impl<K, V, S, const FAULT: u32> Iterate<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher,
 {
     fn for_each<F>(&self, mut f: F)
     where
         F: FnMut(&K, &V) + Send,
     {
+        if FAULT == fault::VISIT_BY_NUMBER {
+            for number in 0.. {
+                let entry = self.lock().buckets.values().flatten().nth(number).cloned();
+                match entry {
+                    Some(entry) => f(&entry.0, &entry.1),
+                    None => return,
+                }
+            }
+        }
         let table = self.lock();
-        table
-            .buckets
-            .values()
-            .flatten()
-            .for_each(|entry| f(&entry.0, &entry.1));
+        for entry in table.buckets.values().flatten() {
+            if FAULT == fault::SWALLOWS_PANICS {
+                let _ = catch_unwind(AssertUnwindSafe(|| f(&entry.0, &entry.1)));
+            } else {
+                f(&entry.0, &entry.1);
+            }
+        }
     }
 
     fn retain<F>(&self, mut keep: F)
@@ -334,7 +584,28 @@ where
         let mut removed = Vec::new();
         let mut locked = self.lock();
         let table: &mut Table<K, V> = &mut locked;
-        for bucket in table.buckets.values_mut() {
+        let before = table.len;
+        if FAULT == fault::RETAIN_LOSES {
+            let old = std::mem::take(&mut table.buckets);
+            table.len = 0;
+            for (hash, bucket) in old {
+                for entry in bucket {
+                    if keep(&entry.0, &entry.1) {
+                        table.put::<FAULT>(hash, entry);
+                    } else {
+                        removed.push(entry);
+                    }
+                }
+            }
+        }
+        let hashes: Vec<u64> = table.buckets.keys().copied().collect();
+        for hash in hashes {
+            if FAULT == fault::RETAIN_LOSES {
+                break;
+            }
+            let Some(bucket) = table.buckets.get_mut(&hash) else {
+                continue;
+            };
             let mut index = 0;
             while index < bucket.len() {
                 if keep(&bucket[index].0, &bucket[index].1) {
@@ -344,24 +615,75 @@ where
                     table.len -= 1;
                 }
             }
+            if bucket.is_empty() {
+                table.buckets.remove(&hash);
+            }
         }
+        let after = table.len;
         drop(locked);
+        self.wrote(before, after);
         drop(removed);
     }
 
     fn clear(&self) {
-        let mut table = self.lock();
-        let old = std::mem::take(&mut table.buckets);
-        table.len = 0;
-        drop(table);
-        drop(old);
+        for time in 0..2 {
+            let mut table = self.lock();
+            let before = table.len;
+            let old = std::mem::take(&mut table.buckets);
+            table.len = 0;
+            drop(table);
+            self.wrote(before, 0);
+            drop(old);
+            if FAULT != fault::CLEARS_TWICE || time == 1 {
+                break;
+            }
+            gap();
+        }
+    }
+}
+
+impl<K, V, S, const FAULT: u32> Routed<K> for Reference<K, V, S, FAULT>
+where
+    K: Hash + Eq,
+    V: 'static,
+    S: BuildHasher,
+{
+    fn partitions(&self) -> usize {
+        16
+    }
+
+    fn partition_of<Q>(&self, key: &Q) -> usize
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let shift = if FAULT == fault::ROUTE_MOVES {
+            self.len() / 100
+        } else {
+            0
+        };
+        (self.hasher.hash_one(key) as usize).wrapping_add(shift) % 16
     }
 }
 
 /// A copy of a [`Reference`]'s table. Not O(1); the suite does not measure.
 pub struct ReferenceView<K, V, S> {
-    table: Table<K, V>,
+    table: OnceLock<Table<K, V>>,
+    /// Where the table comes from at the first read, for [`fault::SNAPSHOT_LATE`].
+    source: Option<Arc<Shared<K, V>>>,
     hasher: S,
+}
+
+impl<K, V, S> ReferenceView<K, V, S> {
+    fn table(&self) -> &Table<K, V> {
+        self.table.get_or_init(|| {
+            let source = self
+                .source
+                .as_ref()
+                .expect("a view has a table or a source");
+            source.lock::<{ fault::NONE }>().copy()
+        })
+    }
 }
 
 impl<K, V, S> fmt::Debug for ReferenceView<K, V, S> {
@@ -373,15 +695,38 @@ impl<K, V, S> fmt::Debug for ReferenceView<K, V, S> {
 impl<K, V, S, const FAULT: u32> Snapshot<K, V> for Reference<K, V, S, FAULT>
 where
     K: Hash + Eq,
+    V: 'static,
     S: BuildHasher + Clone,
 {
     type View = ReferenceView<K, V, S>;
     const CONSISTENCY: Consistency = Consistency::Snapshot;
 
     fn snapshot(&self) -> ReferenceView<K, V, S> {
+        let hasher = self.hasher.clone();
+        if FAULT == fault::SNAPSHOT_LATE {
+            return ReferenceView {
+                table: OnceLock::new(),
+                source: Some(Arc::clone(&self.shared)),
+                hasher,
+            };
+        }
+        let mut copy = self.lock().copy();
+        if FAULT == fault::SNAPSHOT_TORN {
+            gap();
+            let later = self.lock().copy();
+            copy.buckets.retain(|hash, _| hash % 2 == 0);
+            copy.buckets
+                .extend(later.buckets.into_iter().filter(|(hash, _)| hash % 2 == 1));
+            copy.len = copy.buckets.values().map(Vec::len).sum();
+        }
+        if FAULT == fault::SNAPSHOTS_STAY {
+            let kept = copy.buckets.clone();
+            self.lock().attic.push(kept);
+        }
         ReferenceView {
-            table: self.lock().clone(),
-            hasher: self.hasher.clone(),
+            table: OnceLock::from(copy),
+            source: None,
+            hasher,
         }
     }
 }
@@ -416,13 +761,13 @@ where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.table
-            .find(self.hasher.hash_one(key), key)
+        self.table()
+            .find::<_, { fault::NONE }>(self.hasher.hash_one(key), key)
             .map(|entry| &entry.1)
     }
 
     fn len(&self) -> usize {
-        self.table.len
+        self.table().len
     }
 
     fn iter<'a>(&'a self) -> impl Iterator<Item = (&'a K, &'a V)>
@@ -430,7 +775,7 @@ where
         K: 'a,
         V: 'a,
     {
-        self.table
+        self.table()
             .buckets
             .values()
             .flatten()
@@ -440,8 +785,18 @@ where
 
 impl<K, V, S: Clone, const FAULT: u32> Fork for Reference<K, V, S, FAULT> {
     fn fork(&self) -> Self {
+        if FAULT == fault::FORK_SHARES {
+            return Self {
+                shared: Arc::clone(&self.shared),
+                hasher: self.hasher.clone(),
+            };
+        }
         let copy = Self::with_capacity_and_hasher(0, self.hasher.clone());
-        *copy.table.lock().unwrap_or_else(PoisonError::into_inner) = self.lock().clone();
+        *copy
+            .shared
+            .table
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = self.lock().copy();
         copy
     }
 }

@@ -1,8 +1,8 @@
 //! The correct reference map passes the whole suite.
 
-use cache_api::{Consistency, Fork, Snapshot};
+use cache_api::{Consistency, Fork, Routed, Snapshot};
 use cache_conformance::reference::{Reference, ReferenceView};
-use cache_conformance::{Design, ForkDesign, Hashing, Key, SnapshotDesign, Value};
+use cache_conformance::{Design, ForkDesign, Hashing, Key, RoutedDesign, SnapshotDesign, Value};
 
 struct Correct;
 
@@ -34,6 +34,16 @@ impl ForkDesign for Correct {
     }
 }
 
+impl RoutedDesign for Correct {
+    fn partitions<K: Key, V: Value, S: Hashing>(map: &Reference<K, V, S>) -> usize {
+        map.partitions()
+    }
+    fn partition_of<K: Key, V: Value, S: Hashing>(map: &Reference<K, V, S>, key: &K) -> usize {
+        map.partition_of(key)
+    }
+}
+
 cache_conformance::suite!(Correct);
 cache_conformance::snapshot_suite!(Correct);
 cache_conformance::fork_suite!(Correct);
+cache_conformance::routed_suite!(Correct);

@@ -14,7 +14,7 @@ use crate::design::Design;
 use crate::keys::{HashPlan, PassThrough, PlanKey};
 use crate::lab::{Event, Lab, LabKey, LabValue};
 use crate::rng::{Rng, jitter, set_jitter};
-use crate::run::{CountDown, Raise, scaled, threads};
+use crate::run::{CountDown, Raise, ignore, scaled, threads};
 
 fn hasher() -> DefaultHashBuilder {
     DefaultHashBuilder::with_seed(5)
@@ -97,7 +97,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
     let map = D::build::<u64, u64, _>(None, hasher());
     threads(3, |thread| {
         let mut rng = Rng::new(thread as u64);
-        set_jitter(rng.next());
+        set_jitter(rng.draw());
         for round in 0..rounds {
             if thread == 0 {
                 // Only this thread inserts keys below 1000, and only this thread clears.
@@ -113,7 +113,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
                     "an entry is lost to an earlier clear"
                 );
             } else {
-                map.insert(1_000 + rng.next() % 64, round);
+                map.insert(1_000 + rng.draw() % 64, round);
                 jitter();
             }
         }
@@ -357,14 +357,14 @@ pub fn a_panicking_closure_leaves_the_others_served<D: Design>() {
         std::panic::resume_unwind(Box::new("planned"))
     }
     panics("get_with", &|| {
-        drop(map.get_with(&7, |_| -> u64 { boom() }))
+        ignore(map.get_with(&7, |_| -> u64 { boom() }))
     });
     panics("upsert", &|| map.upsert(7, |_| boom()));
     panics("upsert of a new key", &|| map.upsert(700, |_| boom()));
     panics("get_or_insert_with", &|| {
-        drop(map.get_or_insert_with(700, || boom()))
+        ignore(map.get_or_insert_with(700, || boom()))
     });
-    panics("remove_if", &|| drop(map.remove_if(&7, |_| boom())));
+    panics("remove_if", &|| ignore(map.remove_if(&7, |_| boom())));
     panics("get_batch_with", &|| {
         map.get_batch_with(&[1, 7, 9], |_, _| boom())
     });
@@ -424,6 +424,38 @@ pub fn len_stays_possible<D: Design>() {
         map.keys().len(),
         map.len(),
         "len differs from the number of keys"
+    );
+}
+
+/// Two threads insert and remove one key: the length is 0 or 1, and never wraps below 0.
+pub fn len_of_one_contended_key<D: Design>() {
+    let rounds = scaled(1_500);
+    let map = D::build::<PlanKey, u64, _>(None, PassThrough);
+    let key = || PlanKey::new(1, HashPlan::Good);
+    let writing = AtomicUsize::new(2);
+    threads(3, |thread| {
+        set_jitter(thread as u64);
+        if thread < 2 {
+            let _counted = CountDown(&writing);
+            for _ in 0..rounds {
+                if thread == 0 {
+                    map.insert(key(), 0)
+                } else {
+                    map.remove(&key())
+                }
+                jitter();
+            }
+            return;
+        }
+        while writing.load(Ordering::Acquire) > 0 {
+            let len = map.len();
+            assert!(len <= 1, "len {len} of a map of one key was never possible");
+        }
+    });
+    assert_eq!(
+        map.len(),
+        usize::from(map.contains_key(&key())),
+        "len of the quiet map"
     );
 }
 
@@ -539,11 +571,11 @@ pub fn handles_dropped_amid_requests<D: Design>() {
                 .expect("once");
             let mut rng = Rng::new(round << 4 | thread as u64);
             for _ in 0..rng.below(60) {
-                let id = rng.next() % 32;
+                let id = rng.draw() % 32;
                 match rng.below(4) {
                     0 => map.insert(lab.key(id, HashPlan::Good), lab.value(id)),
                     1 => map.remove(&lab.key(id, HashPlan::Good)),
-                    2 => drop(map.swap(lab.key(id, HashPlan::Good), lab.value(id))),
+                    2 => ignore(map.swap(lab.key(id, HashPlan::Good), lab.value(id))),
                     _ => {
                         let got = map.get(&lab.key(id, HashPlan::Good));
                         assert!(got.is_none_or(|value| value.number == id));
@@ -571,6 +603,9 @@ pub fn the_last_handle_is_dropped_by_the_map<D: Design>() {
             0 => map.remove(&1),
             1 => map.insert(1, Holder(None)),
             _ => map.clear(),
+        }
+        if !D::FREES_UNUSED_MAPS {
+            D::quiesce(&map);
         }
         drop(map);
         // A value of another map, dropped together with that one.
