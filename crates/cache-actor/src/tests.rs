@@ -89,13 +89,18 @@ fn every_caller_gets_its_own_answer() {
     in_time(|| {
         let map = one_owner();
         (0..8_u64).for_each(|key| map.insert(key, key * 10));
-        for _ in 0..20 {
+        for _ in 0..3 {
             let (open, waiting) = occupy(&map, 0);
             // All are queued before the owner hears the first.
             let callers: Vec<_> = (0..8_u64)
                 .map(|key| {
                     let map = map.clone();
-                    thread::spawn(move || (key, map.get_with(&key, |value| *value)))
+                    let slowly = |value: &u64| {
+                        // Long enough for a caller that is woken too early to look for its answer.
+                        thread::sleep(Duration::from_millis(5));
+                        *value
+                    };
+                    thread::spawn(move || (key, map.get_with(&key, slowly)))
                 })
                 .collect();
             map.wait_for_queued(0, 8);
