@@ -473,6 +473,35 @@ macro_rules! shared_view {
                 self.whole(hash).get(hash, |k| k.borrow() == key).map(|leaf| &leaf.value)
             }
 
+            /// A clone of the value for `key`.
+            pub fn get<Q>(&self, key: &Q) -> Option<$v>
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+                $v: Clone,
+            {
+                self.get_ref(key).cloned()
+            }
+
+            /// Runs `f` on the value for `key`.
+            pub fn get_with<Q, F, R>(&self, key: &Q, f: F) -> Option<R>
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+                F: FnOnce(&$v) -> R,
+            {
+                self.get_ref(key).map(f)
+            }
+
+            /// Whether there is an entry for `key`.
+            pub fn contains_key<Q>(&self, key: &Q) -> bool
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                self.get_ref(key).is_some()
+            }
+
             /// Calls `f` with the position and the value of each key, in groups whose memory accesses overlap.
             pub fn get_batch_with<'k, Q, I, F>(&self, keys: I, f: F)
             where

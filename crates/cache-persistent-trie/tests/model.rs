@@ -176,10 +176,13 @@ fn canonical() {
 mod correct {
     use super::*;
 
+    /// Per scenario, way of drawing schedules, and way of freeing garbage.
+    const SCHEDULES: usize = 4_000;
+
     fn holds(scenario: fn()) {
         for lists in [false, true] {
-            explore(None, lists, Schedules::Random(1_500), scenario);
-            explore(None, lists, Schedules::Pct(4, 1_500), scenario);
+            explore(None, lists, Schedules::Random(SCHEDULES), scenario);
+            explore(None, lists, Schedules::Pct(4, SCHEDULES), scenario);
         }
     }
 

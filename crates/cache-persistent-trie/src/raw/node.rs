@@ -31,7 +31,7 @@ use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 pub(crate) struct Leaf<K, V> {
     count: AtomicUsize,
     #[cfg(shuttle)]
-    alive: std::sync::atomic::AtomicBool,
+    alive: crate::sync::AtomicBool,
     /// The full hash: keys are compared only where all 64 bits agree.
     pub(crate) hash: u64,
     pub(crate) key: K,
@@ -45,7 +45,7 @@ pub(crate) struct Node<K, V, const W: usize> {
     /// Generation of creation, shifted left by one; the lowest bit marks a collision node.
     stamp: u64,
     #[cfg(shuttle)]
-    alive: std::sync::atomic::AtomicBool,
+    alive: crate::sync::AtomicBool,
     marker: PhantomData<(K, V)>,
 }
 
@@ -117,7 +117,7 @@ impl<K, V> Leaf<K, V> {
         Box::new(Self {
             count: AtomicUsize::new(1),
             #[cfg(shuttle)]
-            alive: std::sync::atomic::AtomicBool::new(true),
+            alive: crate::sync::AtomicBool::new(true),
             hash,
             key,
             value,
@@ -302,7 +302,7 @@ impl<K, V, const W: usize> Node<K, V, W> {
                 count: AtomicUsize::new(1),
                 stamp: generation << 1 | u64::from(maps.collision),
                 #[cfg(shuttle)]
-                alive: std::sync::atomic::AtomicBool::new(true),
+                alive: crate::sync::AtomicBool::new(true),
                 marker: PhantomData,
             });
             let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();

@@ -8,9 +8,9 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::{Config, Runner};
 
 use super::Mutant;
@@ -98,17 +98,17 @@ pub(crate) fn born() {
     with(|state| state.living += 1);
 }
 
-/// Asserts that an object is not freed.
+/// Asserts that an object is not freed. Another thread may run before each such access.
 pub(crate) fn check(alive: &AtomicBool, kind: &str) {
-    assert!(alive.load(Ordering::Relaxed) || std::thread::panicking(), "use of a freed {kind}");
+    assert!(std::thread::panicking() || alive.load(Ordering::Relaxed), "use of a freed {kind}");
 }
 
 /// One object less; `free` gives back its memory at the end of the execution.
 pub(crate) fn died(alive: &AtomicBool, kind: &str, address: usize, free: fn(usize)) {
-    let was = alive.swap(false, Ordering::Relaxed);
     if std::thread::panicking() {
         return;
     }
+    let was = alive.swap(false, Ordering::Relaxed);
     assert!(was, "a {kind} was freed twice");
     with(|state| {
         state.living -= 1;
