@@ -17,12 +17,12 @@ use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
-pub(crate) use self::cell::{Epochs, NoClock, Site, Whole};
 use self::cell::{Cell, Clock};
+pub(crate) use self::cell::{Epochs, NoClock, Site, Whole};
 pub(crate) use self::draft::Draft;
 use self::limbo::Limbo;
-pub(crate) use self::node::{Fresh, Leaf, LeafPtr};
 use self::node::NodePtr;
+pub(crate) use self::node::{Fresh, Leaf, LeafPtr};
 pub(crate) use self::path::{Change, Decision, give_away};
 use self::read::{GROUP, Group};
 use self::version::Version;
@@ -100,7 +100,12 @@ impl<K, V, const W: usize> Single<K, V, W> {
 
     #[inline(always)]
     pub(crate) fn site(&self, _hash: u64) -> Site<'_, K, V, NoClock, W> {
-        Site { cell: &self.cell, clock: &NoClock, limbo: &self.limbo, stats: &self.stats }
+        Site {
+            cell: &self.cell,
+            clock: &NoClock,
+            limbo: &self.limbo,
+            stats: &self.stats,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -154,7 +159,8 @@ impl<K, V, const W: usize> Drop for Single<K, V, W> {
 impl<K, V, const W: usize> Parted<K, V, W> {
     /// A map of as many partitions as there are drafts; nobody else has seen them.
     pub(crate) fn from_drafts(drafts: impl IntoIterator<Item = Draft<K, V, W>>) -> Self {
-        let cell = |draft: Draft<K, V, W>| CachePadded::new(adopt(draft.into_whole(), FIRST, FIRST));
+        let cell =
+            |draft: Draft<K, V, W>| CachePadded::new(adopt(draft.into_whole(), FIRST, FIRST));
         Self::with_cells(drafts.into_iter().map(cell).collect())
     }
 
@@ -162,8 +168,11 @@ impl<K, V, const W: usize> Parted<K, V, W> {
     pub(crate) fn from_wholes(wholes: impl IntoIterator<Item = Whole<K, V, W>>) -> Self {
         let cell = |whole: Whole<K, V, W>| {
             // SAFETY: owned by `whole`. The root has the highest stamp (N3).
-            let stamp =
-                if whole.node.is_null() { FIRST } else { unsafe { node::Node::generation(whole.node) + 1 } };
+            let stamp = if whole.node.is_null() {
+                FIRST
+            } else {
+                unsafe { node::Node::generation(whole.node) + 1 }
+            };
             CachePadded::new(adopt(whole, stamp, stamp))
         };
         Self::with_cells(wholes.into_iter().map(cell).collect())
@@ -180,12 +189,19 @@ impl<K, V, const W: usize> Parted<K, V, W> {
 
     #[inline(always)]
     pub(crate) fn site(&self, partition: usize) -> Site<'_, K, V, Epochs, W> {
-        Site { cell: &self.cells[partition], clock: &self.clock, limbo: &self.limbo, stats: &self.stats }
+        Site {
+            cell: &self.cells[partition],
+            clock: &self.clock,
+            limbo: &self.limbo,
+            stats: &self.stats,
+        }
     }
 
     /// The sum of the lengths, read one after another.
     pub(crate) fn len(&self) -> usize {
-        (0..self.cells.len()).map(|partition| self.site(partition).len()).sum()
+        (0..self.cells.len())
+            .map(|partition| self.site(partition).len())
+            .sum()
     }
 
     pub(crate) fn reclaim(&self) -> bool {
@@ -205,7 +221,9 @@ impl<K, V, const W: usize> Parted<K, V, W> {
         let guard = pin();
         let epoch = self.clock.advance();
         // SAFETY: pinned since before the epoch ended.
-        (0..self.cells.len()).map(|partition| unsafe { self.site(partition).freeze_at(epoch, &guard) }).collect()
+        (0..self.cells.len())
+            .map(|partition| unsafe { self.site(partition).freeze_at(epoch, &guard) })
+            .collect()
     }
 
     /// Looks up a batch; all answers from one partition belong to one moment. See [`batch`].
@@ -253,7 +271,10 @@ fn disown<K, V, const W: usize>(cell: &mut Cell<K, V, W>) {
     // SAFETY: exclusively ours; it owned a claim on its trie. No tentative version is left, since each operation ends
     // by deciding its own.
     let whole = unsafe {
-        let whole = Whole { node: (*version).node, len: (*version).len };
+        let whole = Whole {
+            node: (*version).node,
+            len: (*version).len,
+        };
         Version::deallocate(version);
         whole
     };
@@ -316,7 +337,9 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
         if aside.len() == 0 {
             return;
         }
-        let Err(aside) = self.adopt_if_empty(aside) else { return };
+        let Err(aside) = self.adopt_if_empty(aside) else {
+            return;
+        };
         self.transact(|draft| {
             for leaf in aside.leaves() {
                 // SAFETY: the draft built aside owns the leaf too, until the end.
@@ -377,7 +400,10 @@ impl<K, V, const W: usize> Whole<K, V, W> {
     pub(crate) fn share(&self) -> Self {
         // SAFETY: owned.
         unsafe { version::retain_trie(self.node) };
-        Self { node: self.node, len: self.len }
+        Self {
+            node: self.node,
+            len: self.len,
+        }
     }
 }
 
@@ -427,7 +453,8 @@ unsafe fn batch<'k, K, V, Q: ?Sized + 'k, const W: usize>(
             // SAFETY: reached from owned roots.
             let value = unsafe {
                 if group.collisions >> lane & 1 != 0 {
-                    read::find(group.root[lane], hash, |k| matches(key, k)).map(|leaf| &(*leaf).value)
+                    read::find(group.root[lane], hash, |k| matches(key, k))
+                        .map(|leaf| &(*leaf).value)
                 } else if group.leaf[lane].is_null() {
                     None
                 } else {

@@ -70,7 +70,9 @@ unsafe fn find_collision<K, V, const W: usize>(
     // SAFETY: what is reached from an owned node is owned.
     unsafe {
         let maps = Node::maps(node);
-        (0..maps.leaf_count()).map(|index| Node::leaf(node, maps, index)).find(|&leaf| matches(&*leaf))
+        (0..maps.leaf_count())
+            .map(|index| Node::leaf(node, maps, index))
+            .find(|&leaf| matches(&*leaf))
     }
 }
 
@@ -200,7 +202,11 @@ impl<K, V, const W: usize> Leaves<'_, K, V, W> {
     pub(crate) unsafe fn new(root: NodePtr<K, V, W>) -> Self {
         let mut stack = [(std::ptr::null_mut(), 0); MAX_PATH];
         stack[0].0 = root;
-        Self { stack, depth: usize::from(!root.is_null()), marker: PhantomData }
+        Self {
+            stack,
+            depth: usize::from(!root.is_null()),
+            marker: PhantomData,
+        }
     }
 }
 

@@ -63,12 +63,23 @@ pub(crate) struct Garbage<K, V, const W: usize> {
 }
 
 impl<K, V, const W: usize> Garbage<K, V, W> {
-    pub(crate) const NONE: Self = Self { path: 0, hash: 0, claim: Claim::None };
+    pub(crate) const NONE: Self = Self {
+        path: 0,
+        hash: 0,
+        claim: Claim::None,
+    };
 
     /// Only the claim on a whole trie.
     pub(crate) fn trie(node: NodePtr<K, V, W>) -> Self {
-        let claim = if node.is_null() { Claim::None } else { Claim::Node(node) };
-        Self { claim, ..Self::NONE }
+        let claim = if node.is_null() {
+            Claim::None
+        } else {
+            Claim::Node(node)
+        };
+        Self {
+            claim,
+            ..Self::NONE
+        }
     }
 }
 
