@@ -217,7 +217,7 @@ impl<K, V, const W: usize> Cell<K, V, W> {
     }
 
     /// Takes the version out of a cell that no other thread uses.
-    pub(crate) fn into_version(&mut self) -> *mut Version<K, V, W> {
+    pub(crate) fn take_version(&mut self) -> *mut Version<K, V, W> {
         // Relaxed: `&mut self` orders it.
         let pointer = self.0.swap(ptr::null_mut(), Ordering::Relaxed);
         debug_assert!(!pointer.is_null());
@@ -384,9 +384,10 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                 match refusal {
                     // SAFETY: never published, so still ours.
                     Refusal::Lost => offer = Some(Offer(pointer)),
-                    // SAFETY: it was in the cell and is no longer; nothing hangs on it.
                     Refusal::Aborted => {
-                        unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
+                        // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
+                        // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
+                    unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
                     }
                 }
                 // SAFETY: pinned.
@@ -454,8 +455,8 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                 }
                 // SAFETY: never published, so still ours.
                 Err(Refusal::Lost) => drop(Offer(pointer)),
-                // SAFETY: it was in the cell and is no longer; nothing hangs on it.
                 Err(Refusal::Aborted) => {
+                    // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
                     unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
                 }
             }

@@ -81,12 +81,7 @@ impl<K, V, const W: usize> Single<K, V, W> {
 
     /// A map that starts as a copy of a frozen trie.
     pub(crate) fn from_whole(whole: Whole<K, V, W>) -> Self {
-        let stamp = if whole.node.is_null() {
-            FIRST
-        } else {
-            // SAFETY: owned by `whole`. The root has the highest stamp (N3).
-            unsafe { node::Node::generation(whole.node) + 1 }
-        };
+        let stamp = above(&whole);
         Self::adopt(whole, stamp, stamp)
     }
 
@@ -167,12 +162,7 @@ impl<K, V, const W: usize> Parted<K, V, W> {
     /// A map that starts as a copy of frozen tries.
     pub(crate) fn from_wholes(wholes: impl IntoIterator<Item = Whole<K, V, W>>) -> Self {
         let cell = |whole: Whole<K, V, W>| {
-            // SAFETY: owned by `whole`. The root has the highest stamp (N3).
-            let stamp = if whole.node.is_null() {
-                FIRST
-            } else {
-                unsafe { node::Node::generation(whole.node) + 1 }
-            };
+            let stamp = above(&whole);
             CachePadded::new(adopt(whole, stamp, stamp))
         };
         Self::with_cells(wholes.into_iter().map(cell).collect())
@@ -257,6 +247,15 @@ impl<K, V, const W: usize> Drop for Parted<K, V, W> {
     }
 }
 
+/// A generation above all stamps of a frozen trie.
+fn above<K, V, const W: usize>(whole: &Whole<K, V, W>) -> u64 {
+    if whole.node.is_null() {
+        return FIRST;
+    }
+    // SAFETY: owned by `whole`. The root has the highest stamp (N3).
+    unsafe { node::Node::generation(whole.node) + 1 }
+}
+
 /// A cell that owns a trie.
 fn adopt<K, V, const W: usize>(whole: Whole<K, V, W>, base: u64, generation: u64) -> Cell<K, V, W> {
     // SAFETY: the claim of `whole` is given away.
@@ -267,7 +266,7 @@ fn adopt<K, V, const W: usize>(whole: Whole<K, V, W>, base: u64, generation: u64
 
 /// Frees the version of a cell that no operation uses any more, and gives up its trie.
 fn disown<K, V, const W: usize>(cell: &mut Cell<K, V, W>) {
-    let version = cell.into_version();
+    let version = cell.take_version();
     // SAFETY: exclusively ours; it owned a claim on its trie. No tentative version is left, since each operation ends
     // by deciding its own.
     let whole = unsafe {
