@@ -5,8 +5,8 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use cache_api::{
-    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed, Snapshot,
-    SnapshotView, Update,
+    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed,
+    Snapshot, SnapshotView, Update,
 };
 
 use crate::ops::{Compute, Delete, Put, PutNew, hash_of, shared_methods, shared_view};
@@ -100,7 +100,10 @@ impl<K, V, S, const WIDTH: usize> HamtCache<K, V, S, WIDTH> {
     #[must_use]
     pub fn with_hasher(hasher: S) -> Self {
         let () = Self::VALID;
-        Self { raw: Single::new(), hasher }
+        Self {
+            raw: Single::new(),
+            hasher,
+        }
     }
 
     /// The same as [`with_hasher`](Self::with_hasher); see [`with_capacity`](HamtCache::with_capacity).
@@ -154,7 +157,10 @@ impl<K, V, S, const WIDTH: usize> HamtCache<K, V, S, WIDTH> {
     where
         S: Clone,
     {
-        HamtSnapshot { whole: self.site(0).freeze(), hasher: self.hasher.clone() }
+        HamtSnapshot {
+            whole: self.site(0).freeze(),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
@@ -198,9 +204,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtCache<K, V, S, WID
     /// assert!(moved);
     /// assert_eq!(accounts.get("bob"), Some(12));
     /// ```
-    pub fn update_many<R>(&self, mut edit: impl FnMut(&mut HamtBatch<'_, K, V, S, WIDTH>) -> R) -> R {
+    pub fn update_many<R>(
+        &self,
+        mut edit: impl FnMut(&mut HamtBatch<'_, K, V, S, WIDTH>) -> R,
+    ) -> R {
         self.site(0).transact(|draft| {
-            let mut batch = HamtBatch { draft, hasher: &self.hasher, changed: false };
+            let mut batch = HamtBatch {
+                draft,
+                hasher: &self.hasher,
+                changed: false,
+            };
             let result = edit(&mut batch);
             (batch.changed, result)
         })
@@ -217,7 +230,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtCache<K, V, S, WID
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>),
     {
-        self.raw.batch(keys.into_iter(), |key| hash_of(&self.hasher, key), |key, k| k.borrow() == key, f);
+        self.raw.batch(
+            keys.into_iter(),
+            |key| hash_of(&self.hasher, key),
+            |key, k| k.borrow() == key,
+            f,
+        );
     }
 }
 
@@ -240,7 +258,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtBatch<'_, K, V, S,
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        self.draft.get(hash_of(self.hasher, key), |k| k.borrow() == key).map(|leaf| &leaf.value)
+        self.draft
+            .get(hash_of(self.hasher, key), |k| k.borrow() == key)
+            .map(|leaf| &leaf.value)
     }
 
     /// Whether there is an entry for `key`.
@@ -255,7 +275,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtBatch<'_, K, V, S,
     /// Stores `value` for `key`; returns whether the key is new.
     pub fn insert(&mut self, key: K, value: V) -> bool {
         self.changed = true;
-        self.draft.put(Fresh::new(hash_of(self.hasher, &key), key, value))
+        self.draft
+            .put(Fresh::new(hash_of(self.hasher, &key), key, value))
     }
 
     /// Removes `key`; returns whether it was there.
@@ -286,7 +307,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtBatch<'_, K, V, S,
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> Extend<(K, V)> for HamtBatch<'_, K, V, S, WIDTH> {
+impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> Extend<(K, V)>
+    for HamtBatch<'_, K, V, S, WIDTH>
+{
     fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, entries: I) {
         for (key, value) in entries {
             self.insert(key, value);
@@ -294,9 +317,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> Extend<(K, V)> for Ham
     }
 }
 
-impl<K: fmt::Debug, V: fmt::Debug, S, const WIDTH: usize> fmt::Debug for HamtBatch<'_, K, V, S, WIDTH> {
+impl<K: fmt::Debug, V: fmt::Debug, S, const WIDTH: usize> fmt::Debug
+    for HamtBatch<'_, K, V, S, WIDTH>
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.draft.leaves().map(|leaf| (&leaf.key, &leaf.value))).finish()
+        f.debug_map()
+            .entries(self.draft.leaves().map(|leaf| (&leaf.key, &leaf.value)))
+            .finish()
     }
 }
 
@@ -319,20 +346,28 @@ impl<K, V, S, const WIDTH: usize> HamtSnapshot<K, V, S, WIDTH> {
     where
         S: Clone,
     {
-        HamtCache { raw: Single::from_whole(self.whole.share()), hasher: self.hasher.clone() }
+        HamtCache {
+            raw: Single::from_whole(self.whole.share()),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
 impl<K, V, S: Clone, const WIDTH: usize> Clone for HamtSnapshot<K, V, S, WIDTH> {
     fn clone(&self) -> Self {
-        Self { whole: self.whole.share(), hasher: self.hasher.clone() }
+        Self {
+            whole: self.whole.share(),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
 shared_methods!(HamtCache<K, V, S, const WIDTH>);
 shared_view!(HamtSnapshot<K, V, S, const WIDTH>);
 
-impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> GetBatch<K, V> for HamtCache<K, V, S, WIDTH> {
+impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> GetBatch<K, V>
+    for HamtCache<K, V, S, WIDTH>
+{
     const CONSISTENCY: Consistency = Consistency::Snapshot;
 
     fn get_batch_with<'k, Q, I, F>(&self, keys: I, f: F)
@@ -346,7 +381,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> GetBatch<K, V> for Ham
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher + Clone, const WIDTH: usize> Snapshot<K, V> for HamtCache<K, V, S, WIDTH> {
+impl<K: Hash + Eq, V, S: BuildHasher + Clone, const WIDTH: usize> Snapshot<K, V>
+    for HamtCache<K, V, S, WIDTH>
+{
     type View = HamtSnapshot<K, V, S, WIDTH>;
     const CONSISTENCY: Consistency = Consistency::Snapshot;
 
@@ -357,7 +394,10 @@ impl<K: Hash + Eq, V, S: BuildHasher + Clone, const WIDTH: usize> Snapshot<K, V>
 
 impl<K, V, S: Clone, const WIDTH: usize> Fork for HamtCache<K, V, S, WIDTH> {
     fn fork(&self) -> Self {
-        Self { raw: Single::from_whole(self.site(0).freeze()), hasher: self.hasher.clone() }
+        Self {
+            raw: Single::from_whole(self.site(0).freeze()),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
@@ -388,7 +428,10 @@ impl<K: Hash + Eq, V, S: BuildHasher + Default, const WIDTH: usize> FromIterator
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let () = Self::VALID;
         let hasher = S::default();
-        Self { raw: Single::from_draft(build(&hasher, entries)), hasher }
+        Self {
+            raw: Single::from_draft(build(&hasher, entries)),
+            hasher,
+        }
     }
 }
 

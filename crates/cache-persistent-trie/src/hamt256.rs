@@ -5,8 +5,8 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use cache_api::{
-    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed, Snapshot,
-    SnapshotView, Update,
+    BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, Fork, GetBatch, Iterate, Routed,
+    Snapshot, SnapshotView, Update,
 };
 
 use crate::ops::{Compute, Delete, Put, PutNew, hash_of, shared_methods, shared_view};
@@ -87,7 +87,10 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
     /// An empty map with a hasher of one's own.
     #[must_use]
     pub fn with_hasher(hasher: S) -> Self {
-        Self { raw: Parted::from_drafts(drafts()), hasher }
+        Self {
+            raw: Parted::from_drafts(drafts()),
+            hasher,
+        }
     }
 
     /// The same as [`with_hasher`](Self::with_hasher); see [`with_capacity`](Hamt256Cache::with_capacity).
@@ -112,7 +115,10 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
     /// the map.
     pub fn for_each(&self, mut f: impl FnMut(&K, &V)) {
         let wholes = self.raw.freeze();
-        wholes.iter().flat_map(|whole| whole.leaves()).for_each(|leaf| f(&leaf.key, &leaf.value));
+        wholes
+            .iter()
+            .flat_map(|whole| whole.leaves())
+            .for_each(|leaf| f(&leaf.key, &leaf.value));
     }
 
     /// Tests every entry, and removes those for which `keep` was false, partition by partition: each partition is
@@ -120,7 +126,9 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
     /// stays. O(n).
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         for partition in 0..PARTITIONS {
-            self.raw.site(partition).retain(|leaf| keep(&leaf.key, &leaf.value));
+            self.raw
+                .site(partition)
+                .retain(|leaf| keep(&leaf.key, &leaf.value));
         }
     }
 
@@ -145,7 +153,10 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
     where
         S: Clone,
     {
-        Hamt256Snapshot { wholes: self.raw.freeze(), hasher: self.hasher.clone() }
+        Hamt256Snapshot {
+            wholes: self.raw.freeze(),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
@@ -172,7 +183,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Hamt256Cache<K, V, S> {
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>),
     {
-        self.raw.batch(keys.into_iter(), |key| hash_of(&self.hasher, key), partition, |key, k| k.borrow() == key, f);
+        self.raw.batch(
+            keys.into_iter(),
+            |key| hash_of(&self.hasher, key),
+            partition,
+            |key, k| k.borrow() == key,
+            f,
+        );
     }
 }
 
@@ -222,7 +239,10 @@ impl<K, V, S> Hamt256Snapshot<K, V, S> {
 
 impl<K, V, S: Clone> Clone for Hamt256Snapshot<K, V, S> {
     fn clone(&self) -> Self {
-        Self { wholes: self.wholes.iter().map(Whole::share).collect(), hasher: self.hasher.clone() }
+        Self {
+            wholes: self.wholes.iter().map(Whole::share).collect(),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
@@ -255,7 +275,10 @@ impl<K: Hash + Eq, V, S: BuildHasher + Clone> Snapshot<K, V> for Hamt256Cache<K,
 impl<K, V, S: Clone> Fork for Hamt256Cache<K, V, S> {
     fn fork(&self) -> Self {
         let wholes = self.raw.freeze().into_vec();
-        Self { raw: Parted::from_wholes(wholes), hasher: self.hasher.clone() }
+        Self {
+            raw: Parted::from_wholes(wholes),
+            hasher: self.hasher.clone(),
+        }
     }
 }
 
@@ -282,7 +305,10 @@ impl<K, V, S: Default> Default for Hamt256Cache<K, V, S> {
 impl<K: Hash + Eq, V, S: BuildHasher + Default> FromIterator<(K, V)> for Hamt256Cache<K, V, S> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let hasher = S::default();
-        Self { raw: Parted::from_drafts(build(&hasher, entries)), hasher }
+        Self {
+            raw: Parted::from_drafts(build(&hasher, entries)),
+            hasher,
+        }
     }
 }
 

@@ -14,7 +14,9 @@ impl<K: Eq, V> Change<K, V> for Put<K, V> {
     }
 
     fn decide(&mut self, _: Option<&Leaf<K, V>>) -> Decision<K, V> {
-        self.0.as_ref().map_or(Decision::Keep, |leaf| Decision::Put(leaf.as_ptr()))
+        self.0
+            .as_ref()
+            .map_or(Decision::Keep, |leaf| Decision::Put(leaf.as_ptr()))
     }
 
     fn published(&mut self) {
@@ -33,7 +35,12 @@ pub(crate) struct Compute<K, V, F> {
 
 impl<K, V, F> Compute<K, V, F> {
     pub(crate) fn new(hash: u64, key: K, make: F) -> Self {
-        Self { hash, key: Some(key), leaf: None, make }
+        Self {
+            hash,
+            key: Some(key),
+            leaf: None,
+            make,
+        }
     }
 }
 
@@ -53,7 +60,9 @@ impl<K: Eq, V, F: FnMut(Option<&V>) -> V> Change<K, V> for Compute<K, V, F> {
         } else if let Some(key) = self.key.take() {
             self.leaf = Some(Fresh::new(self.hash, key, value));
         }
-        self.leaf.as_ref().map_or(Decision::Keep, |leaf| Decision::Put(leaf.as_ptr()))
+        self.leaf
+            .as_ref()
+            .map_or(Decision::Keep, |leaf| Decision::Put(leaf.as_ptr()))
     }
 
     fn published(&mut self) {
@@ -71,7 +80,11 @@ pub(crate) struct PutNew<K, V> {
 
 impl<K, V: Clone> PutNew<K, V> {
     pub(crate) fn new(leaf: Fresh<K, V>) -> Self {
-        Self { leaf: Some(leaf), clone: V::clone, answer: None }
+        Self {
+            leaf: Some(leaf),
+            clone: V::clone,
+            answer: None,
+        }
     }
 }
 
@@ -81,7 +94,9 @@ impl<K: Eq, V> Change<K, V> for PutNew<K, V> {
     }
 
     fn decide(&mut self, current: Option<&Leaf<K, V>>) -> Decision<K, V> {
-        let Some(own) = &self.leaf else { return Decision::Keep };
+        let Some(own) = &self.leaf else {
+            return Decision::Keep;
+        };
         if let Some(leaf) = current {
             self.answer = Some((self.clone)(&leaf.value));
             return Decision::Keep;
@@ -117,7 +132,11 @@ where
 
     fn decide(&mut self, current: Option<&Leaf<K, V>>) -> Decision<K, V> {
         self.removed = current.is_some_and(|leaf| (self.condition)(&leaf.value));
-        if self.removed { Decision::Remove } else { Decision::Keep }
+        if self.removed {
+            Decision::Remove
+        } else {
+            Decision::Keep
+        }
     }
 }
 
@@ -471,6 +490,35 @@ macro_rules! shared_view {
             {
                 let hash = hash_of(&self.hasher, key);
                 self.whole(hash).get(hash, |k| k.borrow() == key).map(|leaf| &leaf.value)
+            }
+
+            /// A clone of the value for `key`.
+            pub fn get<Q>(&self, key: &Q) -> Option<$v>
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+                $v: Clone,
+            {
+                self.get_ref(key).cloned()
+            }
+
+            /// Runs `f` on the value for `key`.
+            pub fn get_with<Q, F, R>(&self, key: &Q, f: F) -> Option<R>
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+                F: FnOnce(&$v) -> R,
+            {
+                self.get_ref(key).map(f)
+            }
+
+            /// Whether there is an entry for `key`.
+            pub fn contains_key<Q>(&self, key: &Q) -> bool
+            where
+                $k: Borrow<Q>,
+                Q: Hash + Eq + ?Sized,
+            {
+                self.get_ref(key).is_some()
             }
 
             /// Calls `f` with the position and the value of each key, in groups whose memory accesses overlap.

@@ -32,7 +32,9 @@ mod imp {
     /// guard is dropped. Also works in destructors of thread-locals, by a registration of its own.
     #[inline]
     pub(crate) fn pin() -> Guard {
-        HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| pin_unregistered())
+        HANDLE
+            .try_with(LocalHandle::pin)
+            .unwrap_or_else(|_| pin_unregistered())
     }
 
     #[cold]
@@ -45,13 +47,18 @@ mod imp {
 mod imp {
     pub(crate) use super::model::{Guard, pin};
     pub(crate) use shuttle::sync::Arc;
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
+    pub(crate) use shuttle::sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize,
+    };
 }
 
 /// A deliberately broken variant of one rule of the protocol. Each is killed by a test of the same name in
 /// `tests/model.rs`; none exists outside `--cfg shuttle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(shuttle), allow(dead_code, unreachable_pub, reason = "chosen by the model only"))]
+#[cfg_attr(
+    not(shuttle),
+    allow(dead_code, unreachable_pub, reason = "chosen by the model only")
+)]
 pub enum Mutant {
     /// The publication stores the new root instead of comparing first.
     LostRaceIgnored,

@@ -27,7 +27,10 @@ impl<const WIDTH: usize> Design for Hamt<WIDTH> {
 
     type Map<K: Key, V: Value, S: Hashing> = HamtCache<K, V, S, WIDTH>;
 
-    fn build<K: Key, V: Value, S: Hashing>(capacity: Option<usize>, hasher: S) -> Self::Map<K, V, S> {
+    fn build<K: Key, V: Value, S: Hashing>(
+        capacity: Option<usize>,
+        hasher: S,
+    ) -> Self::Map<K, V, S> {
         HamtCache::with_capacity_and_hasher(capacity.unwrap_or(0), hasher)
     }
 
@@ -71,7 +74,10 @@ impl Design for Hamt256 {
 
     type Map<K: Key, V: Value, S: Hashing> = Hamt256Cache<K, V, S>;
 
-    fn build<K: Key, V: Value, S: Hashing>(capacity: Option<usize>, hasher: S) -> Self::Map<K, V, S> {
+    fn build<K: Key, V: Value, S: Hashing>(
+        capacity: Option<usize>,
+        hasher: S,
+    ) -> Self::Map<K, V, S> {
         Hamt256Cache::with_capacity_and_hasher(capacity.unwrap_or(0), hasher)
     }
 

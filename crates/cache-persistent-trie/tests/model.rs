@@ -38,11 +38,17 @@ fn two_writers() {
             map.insert(1, 2);
         })
     };
-    assert!(map.get(&1).is_some(), "a key that is always there is missing");
+    assert!(
+        map.get(&1).is_some(),
+        "a key that is always there is missing"
+    );
     assert!(map.len() <= 4);
     a.join().unwrap();
     b.join().unwrap();
-    assert_eq!((map.get(&1), map.get(&2), map.get(&9), map.get(&17)), (Some(2), Some(1), None, Some(2)));
+    assert_eq!(
+        (map.get(&1), map.get(&2), map.get(&9), map.get(&17)),
+        (Some(2), Some(1), None, Some(2))
+    );
     assert_eq!(map.len(), 3);
 }
 
@@ -62,16 +68,27 @@ fn frozen() {
     };
     let view = map.snapshot();
     let before: Vec<(u64, u64)> = view.iter().map(|(k, v)| (*k, *v)).collect();
-    assert_eq!(view.len(), before.len(), "length and content of a snapshot disagree");
+    assert_eq!(
+        view.len(),
+        before.len(),
+        "length and content of a snapshot disagree"
+    );
     let second = map.snapshot();
     let in_second = second.iter().count();
-    assert_eq!(second.len(), in_second, "length and content of a snapshot disagree");
+    assert_eq!(
+        second.len(),
+        in_second,
+        "length and content of a snapshot disagree"
+    );
     writer.join().unwrap();
     map.insert(9, 2);
     let after: Vec<(u64, u64)> = view.iter().map(|(k, v)| (*k, *v)).collect();
     assert_eq!(before, after, "a snapshot changed");
     drop(second);
-    assert_eq!((map.get(&9), map.get(&17), map.get(&1)), (Some(2), Some(1), None));
+    assert_eq!(
+        (map.get(&9), map.get(&17), map.get(&1)),
+        (Some(2), Some(1), None)
+    );
     drop(map);
     assert_eq!(view.iter().count(), before.len());
 }
@@ -93,7 +110,11 @@ fn shared_writers() {
     for thread in threads {
         thread.join().unwrap();
     }
-    assert_eq!((map.get(&1), map.get(&2), map.get(&9)), (Some(1), Some(2), Some(0)), "a write was lost");
+    assert_eq!(
+        (map.get(&1), map.get(&2), map.get(&9)),
+        (Some(1), Some(2), Some(0)),
+        "a write was lost"
+    );
     assert_eq!(view.get_ref(&1), Some(&0), "a snapshot changed");
 }
 
@@ -117,7 +138,11 @@ fn whole_trie() {
         thread::spawn(move || map.insert(17, 1))
     };
     let view = map.snapshot();
-    assert_eq!(view.get_ref(&1) == Some(&1), view.contains_key(&2), "a batch is seen in part");
+    assert_eq!(
+        view.get_ref(&1) == Some(&1),
+        view.contains_key(&2),
+        "a batch is seen in part"
+    );
     map.clear();
     a.join().unwrap();
     b.join().unwrap();
@@ -142,18 +167,31 @@ fn partitions() {
         thread::spawn(move || {
             let view = map.snapshot();
             let first = (view.get(0), view.get(1));
-            assert!(first.0 >= first.1, "a snapshot shows an effect without its cause: {first:?}");
+            assert!(
+                first.0 >= first.1,
+                "a snapshot shows an effect without its cause: {first:?}"
+            );
             (view, first)
         })
     };
     let seen = map.get(0);
     let view = map.snapshot();
     let pair = (view.get(0), view.get(1));
-    assert!(pair.0 >= pair.1, "a snapshot shows an effect without its cause: {pair:?}");
-    assert!(pair.0 >= seen, "a snapshot is behind what was read before it: {pair:?} after {seen:?}");
+    assert!(
+        pair.0 >= pair.1,
+        "a snapshot shows an effect without its cause: {pair:?}"
+    );
+    assert!(
+        pair.0 >= seen,
+        "a snapshot is behind what was read before it: {pair:?} after {seen:?}"
+    );
     writer.join().unwrap();
     let (old, first) = other.join().unwrap();
-    assert_eq!((map.get(0), map.get(1)), (Some(2), Some(1)), "a write was lost");
+    assert_eq!(
+        (map.get(0), map.get(1)),
+        (Some(2), Some(1)),
+        "a write was lost"
+    );
     drop(map);
     assert_eq!((old.get(0), old.get(1)), first, "a snapshot changed");
     assert_eq!((view.get(0), view.get(1)), pair, "a snapshot changed");
@@ -176,10 +214,13 @@ fn canonical() {
 mod correct {
     use super::*;
 
+    /// Per scenario, way of drawing schedules, and way of freeing garbage.
+    const SCHEDULES: usize = 4_000;
+
     fn holds(scenario: fn()) {
         for lists in [false, true] {
-            explore(None, lists, Schedules::Random(1_500), scenario);
-            explore(None, lists, Schedules::Pct(4, 1_500), scenario);
+            explore(None, lists, Schedules::Random(SCHEDULES), scenario);
+            explore(None, lists, Schedules::Pct(4, SCHEDULES), scenario);
         }
     }
 
@@ -220,9 +261,14 @@ mod mutants {
     /// Asserts that some schedule of some scenario fails with the mutant.
     fn killed(mutant: Mutant, scenarios: &[fn()]) {
         let found = scenarios.iter().any(|&scenario| {
-            [Schedules::Pct(4, 3_000), Schedules::Random(3_000)].into_iter().any(|schedules| {
-                catch_unwind(AssertUnwindSafe(|| explore(Some(mutant), false, schedules, scenario))).is_err()
-            })
+            [Schedules::Pct(4, 3_000), Schedules::Random(3_000)]
+                .into_iter()
+                .any(|schedules| {
+                    catch_unwind(AssertUnwindSafe(|| {
+                        explore(Some(mutant), false, schedules, scenario)
+                    }))
+                    .is_err()
+                })
         });
         assert!(found, "no schedule shows {mutant:?}");
     }

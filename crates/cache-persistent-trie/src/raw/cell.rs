@@ -109,7 +109,9 @@ impl<K, V, const W: usize> Cell<K, V, W> {
         base: u64,
         generation: u64,
     ) -> Self {
-        Self(AtomicPtr::new(Box::into_raw(Version::new(node, len, base, generation))))
+        Self(AtomicPtr::new(Box::into_raw(Version::new(
+            node, len, base, generation,
+        ))))
     }
 
     /// The newest committed version; decides tentative ones on the way.
@@ -118,11 +120,19 @@ impl<K, V, const W: usize> Cell<K, V, W> {
     ///
     /// The caller is pinned, and stays so as long as it looks at the version.
     #[inline(always)]
-    pub(crate) unsafe fn load<'g, C: Clock>(&self, clock: &C, guard: &'g Guard) -> &'g Version<K, V, W> {
+    pub(crate) unsafe fn load<'g, C: Clock>(
+        &self,
+        clock: &C,
+        guard: &'g Guard,
+    ) -> &'g Version<K, V, W> {
         let _ = guard;
         // SeqCst is needed with a clock; without one, Acquire pairs with the Release of the publication. Both are a
         // plain load on x86-64.
-        let order = if C::TENTATIVE { Ordering::SeqCst } else { Ordering::Acquire };
+        let order = if C::TENTATIVE {
+            Ordering::SeqCst
+        } else {
+            Ordering::Acquire
+        };
         let pointer = self.0.load(order);
         // SAFETY: loaded from the cell while pinned, so it is not freed before the guard is dropped.
         let version = unsafe { Version::get(pointer) };
@@ -149,7 +159,12 @@ impl<K, V, const W: usize> Cell<K, V, W> {
             }
             // Whoever comes first puts the version before back. It is valid: it is retired only by a write that
             // replaces it in this cell, which needs it to be back first.
-            let _ = self.0.compare_exchange(pointer, version.previous, Ordering::SeqCst, Ordering::Relaxed);
+            let _ = self.0.compare_exchange(
+                pointer,
+                version.previous,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            );
         }
     }
 
@@ -171,8 +186,16 @@ impl<K, V, const W: usize> Cell<K, V, W> {
         }
         // Release: the new version and all below it. SeqCst with a clock: see the module's documentation. Failure is
         // relaxed: the caller loads again.
-        let order = if C::TENTATIVE { Ordering::SeqCst } else { Ordering::Release };
-        if self.0.compare_exchange(current, new, order, Ordering::Relaxed).is_err() {
+        let order = if C::TENTATIVE {
+            Ordering::SeqCst
+        } else {
+            Ordering::Release
+        };
+        if self
+            .0
+            .compare_exchange(current, new, order, Ordering::Relaxed)
+            .is_err()
+        {
             return Err(Refusal::Lost);
         }
         if !C::TENTATIVE {
@@ -187,12 +210,14 @@ impl<K, V, const W: usize> Cell<K, V, W> {
         if decide(version, clock) {
             return Ok(());
         }
-        let _ = self.0.compare_exchange(new, current, Ordering::SeqCst, Ordering::Relaxed);
+        let _ = self
+            .0
+            .compare_exchange(new, current, Ordering::SeqCst, Ordering::Relaxed);
         Err(Refusal::Aborted)
     }
 
     /// Takes the version out of a cell that no other thread uses.
-    pub(crate) fn into_version(&mut self) -> *mut Version<K, V, W> {
+    pub(crate) fn take_version(&mut self) -> *mut Version<K, V, W> {
         // Relaxed: `&mut self` orders it.
         let pointer = self.0.swap(ptr::null_mut(), Ordering::Relaxed);
         debug_assert!(!pointer.is_null());
@@ -214,9 +239,18 @@ fn decide<K, V, C: Clock, const W: usize>(version: &Version<K, V, W>, clock: &C)
     let mut state = version.state.load(Ordering::Acquire);
     if state == TENTATIVE {
         // The clock is read after the version was found in its cell.
-        let verdict = if clock.now() == version.epoch { COMMITTED } else { ABORTED };
+        let verdict = if clock.now() == version.epoch {
+            COMMITTED
+        } else {
+            ABORTED
+        };
         // SeqCst on success keeps decisions and snapshots in one order.
-        state = match version.state.compare_exchange(TENTATIVE, verdict, Ordering::SeqCst, Ordering::Acquire) {
+        state = match version.state.compare_exchange(
+            TENTATIVE,
+            verdict,
+            Ordering::SeqCst,
+            Ordering::Acquire,
+        ) {
             Ok(_) => verdict,
             Err(other) => other,
         };
@@ -262,7 +296,11 @@ impl<K, V, const W: usize> Offer<K, V, W> {
             version.state = crate::sync::AtomicU8::new(TENTATIVE);
             version.epoch = now;
             version.previous = pointer;
-            version.older = if current.epoch == now { current.older } else { pointer };
+            version.older = if current.epoch == now {
+                current.older
+            } else {
+                pointer
+            };
         }
     }
 
@@ -288,7 +326,12 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
 
     /// Runs one write until it is published or finds nothing to do, then `finish` with the entry that was there
     /// before, still pinned. Lock-free: an attempt fails only because another write or a snapshot succeeded.
-    pub(crate) fn update<X, R>(&self, hash: u64, change: &mut X, finish: impl FnOnce(&mut X, Option<&V>) -> R) -> R
+    pub(crate) fn update<X, R>(
+        &self,
+        hash: u64,
+        change: &mut X,
+        finish: impl FnOnce(&mut X, Option<&V>) -> R,
+    ) -> R
     where
         X: Change<K, V>,
     {
@@ -341,8 +384,11 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                 match refusal {
                     // SAFETY: never published, so still ours.
                     Refusal::Lost => offer = Some(Offer(pointer)),
-                    // SAFETY: it was in the cell and is no longer; nothing hangs on it.
-                    Refusal::Aborted => unsafe { self.limbo.retire(&guard, pointer, false) }.discard(),
+                    Refusal::Aborted => {
+                        // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
+                        // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
+                    unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
+                    }
                 }
                 // SAFETY: pinned.
                 current = unsafe { self.cell.load(self.clock, &guard) };
@@ -360,7 +406,10 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
         };
         drop(offer);
         // SAFETY: a leaf of a version loaded under the guard, which is still held.
-        let result = finish(change, previous.map(|leaf: LeafPtr<K, V>| unsafe { &(*leaf).value }));
+        let result = finish(
+            change,
+            previous.map(|leaf: LeafPtr<K, V>| unsafe { &(*leaf).value }),
+        );
         drop(guard);
         due.settle();
         result
@@ -406,8 +455,10 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                 }
                 // SAFETY: never published, so still ours.
                 Err(Refusal::Lost) => drop(Offer(pointer)),
-                // SAFETY: it was in the cell and is no longer; nothing hangs on it.
-                Err(Refusal::Aborted) => unsafe { self.limbo.retire(&guard, pointer, false) }.discard(),
+                Err(Refusal::Aborted) => {
+                    // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
+                    unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
+                }
             }
             self.stats.lost_race();
         };
@@ -480,7 +531,10 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
             // SAFETY: owned, as just said.
             unsafe { retain_trie(version.node) };
         }
-        Whole { node: version.node, len: version.len }
+        Whole {
+            node: version.node,
+            len: version.len,
+        }
     }
 
     /// Freezes a single cell: publishes a version with the same trie and a higher base, unless nothing is exclusive
@@ -517,7 +571,10 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                 // SAFETY: owned, as just said.
                 unsafe { retain_trie(node) };
             }
-            break Whole { node, len: current.len };
+            break Whole {
+                node,
+                len: current.len,
+            };
         };
         drop(guard);
         due.settle();
@@ -553,7 +610,10 @@ impl<K, V, const W: usize> Torn<K, V, W> {
     fn begin(version: *mut Version<K, V, W>, old_len: usize) -> Self {
         // SAFETY: not published yet.
         let version = unsafe { &mut *version };
-        let torn = Self { node: version.node, len: version.len };
+        let torn = Self {
+            node: version.node,
+            len: version.len,
+        };
         if mutant(Mutant::TornRoot) {
             version.node = ptr::null_mut();
         }

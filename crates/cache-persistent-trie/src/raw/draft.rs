@@ -8,7 +8,8 @@ use std::ptr;
 
 use super::cell::Whole;
 use super::node::{
-    Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, digit_bit, levels, rank, release_leaf,
+    Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, digit_bit, levels, rank,
+    release_leaf,
 };
 use super::read;
 use super::version::{release_trie, retain_trie};
@@ -24,7 +25,11 @@ pub(crate) struct Draft<K, V, const W: usize> {
 impl<K, V, const W: usize> Draft<K, V, W> {
     /// An empty draft.
     pub(crate) fn new(private: u64) -> Self {
-        Self { root: ptr::null_mut(), len: 0, private }
+        Self {
+            root: ptr::null_mut(),
+            len: 0,
+            private,
+        }
     }
 
     /// A draft that starts as a copy of a trie, in O(1).
@@ -36,7 +41,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     pub(crate) unsafe fn over(node: NodePtr<K, V, W>, len: usize, private: u64) -> Self {
         // SAFETY: owned.
         unsafe { retain_trie(node) };
-        Self { root: node, len, private }
+        Self {
+            root: node,
+            len,
+            private,
+        }
     }
 
     /// The stamp of the nodes it makes.
@@ -46,7 +55,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
 
     /// The draft that a trie was, given back.
     pub(crate) fn from_whole(whole: Whole<K, V, W>, private: u64) -> Self {
-        let draft = Self { root: whole.node, len: whole.len, private };
+        let draft = Self {
+            root: whole.node,
+            len: whole.len,
+            private,
+        };
         std::mem::forget(whole);
         draft
     }
@@ -68,7 +81,10 @@ impl<K, V, const W: usize> Draft<K, V, W> {
 
     /// The trie, finished.
     pub(crate) fn into_whole(self) -> Whole<K, V, W> {
-        let whole = Whole { node: self.root, len: self.len };
+        let whole = Whole {
+            node: self.root,
+            len: self.len,
+        };
         std::mem::forget(self);
         whole
     }
@@ -122,7 +138,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     /// # Safety
     ///
     /// `leaf` has another owner during the call.
-    pub(crate) unsafe fn share(&mut self, leaf: LeafPtr<K, V>, matches: impl Fn(&K) -> bool) -> bool {
+    pub(crate) unsafe fn share(
+        &mut self,
+        leaf: LeafPtr<K, V>,
+        matches: impl Fn(&K) -> bool,
+    ) -> bool {
         /// A claim that is given back if `Eq` panics.
         struct Claimed<K, V>(LeafPtr<K, V>);
         impl<K, V> Drop for Claimed<K, V> {
@@ -149,7 +169,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     /// # Safety
     ///
     /// `entry` holds a leaf with a claim to give away.
-    unsafe fn put_leaf(&mut self, entry: &mut impl Entry<K, V>, matches: impl Fn(&K) -> bool) -> bool {
+    unsafe fn put_leaf(
+        &mut self,
+        entry: &mut impl Entry<K, V>,
+        matches: impl Fn(&K) -> bool,
+    ) -> bool {
         let leaf = entry.pointer();
         let private = self.private;
         // SAFETY: all places are the root or slots of private nodes, all nodes reached are claimed by their places,
@@ -177,8 +201,16 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                     }
                     if found.is_none() {
                         entry.give_away();
-                        let grown = Maps { leaves: maps.leaves + 1, ..maps };
-                        self.swap(place, grown, Edit::Keep, Edit::Insert(maps.leaf_count(), leaf.cast()));
+                        let grown = Maps {
+                            leaves: maps.leaves + 1,
+                            ..maps
+                        };
+                        self.swap(
+                            place,
+                            grown,
+                            Edit::Keep,
+                            Edit::Insert(maps.leaf_count(), leaf.cast()),
+                        );
                         break;
                     }
                 } else {
@@ -191,7 +223,10 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                     let index = rank(maps.leaves, bit);
                     if maps.leaves & bit == 0 {
                         entry.give_away();
-                        let grown = Maps { leaves: maps.leaves | bit, ..maps };
+                        let grown = Maps {
+                            leaves: maps.leaves | bit,
+                            ..maps
+                        };
                         self.swap(place, grown, Edit::Keep, Edit::Insert(index, leaf.cast()));
                         break;
                     }
@@ -201,7 +236,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                     } else {
                         entry.give_away();
                         let pair = Node::<K, V, W>::pair(private, level + 1, other, leaf);
-                        let split = Maps { nodes: maps.nodes | bit, leaves: maps.leaves & !bit, ..maps };
+                        let split = Maps {
+                            nodes: maps.nodes | bit,
+                            leaves: maps.leaves & !bit,
+                            ..maps
+                        };
                         let nodes = Edit::Insert(rank(maps.nodes, bit), pair.cast());
                         self.swap(place, split, nodes, Edit::Remove(index));
                         break;
@@ -225,7 +264,9 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     pub(crate) fn remove(&mut self, hash: u64, matches: impl Fn(&Leaf<K, V>) -> bool) -> bool {
         // Nothing is copied for a key that is not there.
         // SAFETY: the draft owns its root.
-        let Some(leaf) = (unsafe { read::find_leaf(self.root, hash, &matches) }) else { return false };
+        let Some(leaf) = (unsafe { read::find_leaf(self.root, hash, &matches) }) else {
+            return false;
+        };
         let mut places = [ptr::null_mut::<NodePtr<K, V, W>>(); MAX_PATH];
         let mut level = 0;
         // SAFETY: as in `put_leaf`; the leaf is in the trie, so its digits lead to it.
@@ -242,7 +283,8 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                         continue;
                     }
                 }
-                let at = (0..maps.leaf_count()).find(|&index| Node::leaf(node, maps, index) == leaf);
+                let at =
+                    (0..maps.leaf_count()).find(|&index| Node::leaf(node, maps, index) == leaf);
                 break (maps, at.expect("the leaf was found a moment ago"));
             };
             let node = *places[level];
@@ -261,7 +303,12 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                         true => maps.leaves - 1,
                         false => maps.leaves & !digit_bit(W, hash, level),
                     };
-                    self.swap(places[level], Maps { leaves, ..maps }, Edit::Keep, Edit::Remove(index));
+                    self.swap(
+                        places[level],
+                        Maps { leaves, ..maps },
+                        Edit::Keep,
+                        Edit::Remove(index),
+                    );
                 }
             }
             self.len -= 1;
@@ -293,9 +340,18 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                     continue;
                 }
                 let bit = digit_bit(W, hash, level);
-                let merged = Maps { nodes: maps.nodes & !bit, leaves: maps.leaves | bit, ..maps };
+                let merged = Maps {
+                    nodes: maps.nodes & !bit,
+                    leaves: maps.leaves | bit,
+                    ..maps
+                };
                 let leaves = Edit::Insert(rank(maps.leaves, bit), survivor.cast());
-                self.swap(places[level], merged, Edit::Remove(rank(maps.nodes, bit)), leaves);
+                self.swap(
+                    places[level],
+                    merged,
+                    Edit::Remove(rank(maps.nodes, bit)),
+                    leaves,
+                );
                 return;
             }
         }

@@ -113,10 +113,21 @@ fn thread_number() -> usize {
 
 impl<K, V, const W: usize> Limbo<K, V, W> {
     pub(crate) fn new() -> Self {
-        let threads = if cfg!(shuttle) { 1 } else { crate::raw::processors() };
+        let threads = if cfg!(shuttle) {
+            1
+        } else {
+            crate::raw::processors()
+        };
         let stripes = threads.next_power_of_two().min(64);
-        let stripe = || CachePadded::new(Stripe { open: AtomicPtr::default(), sealed: AtomicPtr::default() });
-        Self { stripes: (0..stripes).map(|_| stripe()).collect() }
+        let stripe = || {
+            CachePadded::new(Stripe {
+                open: AtomicPtr::default(),
+                sealed: AtomicPtr::default(),
+            })
+        };
+        Self {
+            stripes: (0..stripes).map(|_| stripe()).collect(),
+        }
     }
 
     fn stripe(&self) -> &Stripe<K, V, W> {
@@ -150,12 +161,21 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
             // its grace period begins, after we loaded it from the open list.
             let pending = unsafe {
                 *(*version).next.get() = head;
-                let before = if head.is_null() { 0 } else { *(*head).pending.get() };
+                let before = if head.is_null() {
+                    0
+                } else {
+                    *(*head).pending.get()
+                };
                 *(*version).pending.get() = before + 1;
                 before + 1
             };
             // Release: the sealer reads the links, the freeing thread everything else. Acquire: the links of `head`.
-            match stripe.open.compare_exchange_weak(head, version, Ordering::Release, Ordering::Acquire) {
+            match stripe.open.compare_exchange_weak(
+                head,
+                version,
+                Ordering::Release,
+                Ordering::Acquire,
+            ) {
                 Ok(_) if pending < BATCH && !heavy => return Due::NOTHING,
                 Ok(_) => break,
                 Err(now) => head = now,
@@ -208,7 +228,11 @@ impl<K, V, const W: usize> Stripe<K, V, W> {
         // Release and the load in `collect`: what other threads did with the objects while pinned happens before the
         // deferred call (the collector sees to that), and so before they are freed.
         guard.defer(move || flag.store(true, Ordering::Release));
-        self.push_sealed(Box::into_raw(Box::new(Sealed { list, over, next: ptr::null_mut() })));
+        self.push_sealed(Box::into_raw(Box::new(Sealed {
+            list,
+            over,
+            next: ptr::null_mut(),
+        })));
         // Hands the call to the collector at once instead of with the next 64, and helps it to advance.
         guard.flush();
     }
@@ -220,7 +244,12 @@ impl<K, V, const W: usize> Stripe<K, V, W> {
             // SAFETY: ours until the push succeeds.
             unsafe { (*batch).next = head };
             // Release: the batch's fields.
-            match self.sealed.compare_exchange_weak(head, batch, Ordering::Release, Ordering::Relaxed) {
+            match self.sealed.compare_exchange_weak(
+                head,
+                batch,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
                 Ok(_) => return,
                 Err(now) => head = now,
             }

@@ -17,12 +17,12 @@ use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
-pub(crate) use self::cell::{Epochs, NoClock, Site, Whole};
 use self::cell::{Cell, Clock};
+pub(crate) use self::cell::{Epochs, NoClock, Site, Whole};
 pub(crate) use self::draft::Draft;
 use self::limbo::Limbo;
-pub(crate) use self::node::{Fresh, Leaf, LeafPtr};
 use self::node::NodePtr;
+pub(crate) use self::node::{Fresh, Leaf, LeafPtr};
 pub(crate) use self::path::{Change, Decision, give_away};
 use self::read::{GROUP, Group};
 use self::version::Version;
@@ -81,12 +81,7 @@ impl<K, V, const W: usize> Single<K, V, W> {
 
     /// A map that starts as a copy of a frozen trie.
     pub(crate) fn from_whole(whole: Whole<K, V, W>) -> Self {
-        let stamp = if whole.node.is_null() {
-            FIRST
-        } else {
-            // SAFETY: owned by `whole`. The root has the highest stamp (N3).
-            unsafe { node::Node::generation(whole.node) + 1 }
-        };
+        let stamp = above(&whole);
         Self::adopt(whole, stamp, stamp)
     }
 
@@ -100,7 +95,12 @@ impl<K, V, const W: usize> Single<K, V, W> {
 
     #[inline(always)]
     pub(crate) fn site(&self, _hash: u64) -> Site<'_, K, V, NoClock, W> {
-        Site { cell: &self.cell, clock: &NoClock, limbo: &self.limbo, stats: &self.stats }
+        Site {
+            cell: &self.cell,
+            clock: &NoClock,
+            limbo: &self.limbo,
+            stats: &self.stats,
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -154,16 +154,15 @@ impl<K, V, const W: usize> Drop for Single<K, V, W> {
 impl<K, V, const W: usize> Parted<K, V, W> {
     /// A map of as many partitions as there are drafts; nobody else has seen them.
     pub(crate) fn from_drafts(drafts: impl IntoIterator<Item = Draft<K, V, W>>) -> Self {
-        let cell = |draft: Draft<K, V, W>| CachePadded::new(adopt(draft.into_whole(), FIRST, FIRST));
+        let cell =
+            |draft: Draft<K, V, W>| CachePadded::new(adopt(draft.into_whole(), FIRST, FIRST));
         Self::with_cells(drafts.into_iter().map(cell).collect())
     }
 
     /// A map that starts as a copy of frozen tries.
     pub(crate) fn from_wholes(wholes: impl IntoIterator<Item = Whole<K, V, W>>) -> Self {
         let cell = |whole: Whole<K, V, W>| {
-            // SAFETY: owned by `whole`. The root has the highest stamp (N3).
-            let stamp =
-                if whole.node.is_null() { FIRST } else { unsafe { node::Node::generation(whole.node) + 1 } };
+            let stamp = above(&whole);
             CachePadded::new(adopt(whole, stamp, stamp))
         };
         Self::with_cells(wholes.into_iter().map(cell).collect())
@@ -180,12 +179,19 @@ impl<K, V, const W: usize> Parted<K, V, W> {
 
     #[inline(always)]
     pub(crate) fn site(&self, partition: usize) -> Site<'_, K, V, Epochs, W> {
-        Site { cell: &self.cells[partition], clock: &self.clock, limbo: &self.limbo, stats: &self.stats }
+        Site {
+            cell: &self.cells[partition],
+            clock: &self.clock,
+            limbo: &self.limbo,
+            stats: &self.stats,
+        }
     }
 
     /// The sum of the lengths, read one after another.
     pub(crate) fn len(&self) -> usize {
-        (0..self.cells.len()).map(|partition| self.site(partition).len()).sum()
+        (0..self.cells.len())
+            .map(|partition| self.site(partition).len())
+            .sum()
     }
 
     pub(crate) fn reclaim(&self) -> bool {
@@ -205,7 +211,9 @@ impl<K, V, const W: usize> Parted<K, V, W> {
         let guard = pin();
         let epoch = self.clock.advance();
         // SAFETY: pinned since before the epoch ended.
-        (0..self.cells.len()).map(|partition| unsafe { self.site(partition).freeze_at(epoch, &guard) }).collect()
+        (0..self.cells.len())
+            .map(|partition| unsafe { self.site(partition).freeze_at(epoch, &guard) })
+            .collect()
     }
 
     /// Looks up a batch; all answers from one partition belong to one moment. See [`batch`].
@@ -239,6 +247,15 @@ impl<K, V, const W: usize> Drop for Parted<K, V, W> {
     }
 }
 
+/// A generation above all stamps of a frozen trie.
+fn above<K, V, const W: usize>(whole: &Whole<K, V, W>) -> u64 {
+    if whole.node.is_null() {
+        return FIRST;
+    }
+    // SAFETY: owned by `whole`. The root has the highest stamp (N3).
+    unsafe { node::Node::generation(whole.node) + 1 }
+}
+
 /// A cell that owns a trie.
 fn adopt<K, V, const W: usize>(whole: Whole<K, V, W>, base: u64, generation: u64) -> Cell<K, V, W> {
     // SAFETY: the claim of `whole` is given away.
@@ -249,11 +266,14 @@ fn adopt<K, V, const W: usize>(whole: Whole<K, V, W>, base: u64, generation: u64
 
 /// Frees the version of a cell that no operation uses any more, and gives up its trie.
 fn disown<K, V, const W: usize>(cell: &mut Cell<K, V, W>) {
-    let version = cell.into_version();
+    let version = cell.take_version();
     // SAFETY: exclusively ours; it owned a claim on its trie. No tentative version is left, since each operation ends
     // by deciding its own.
     let whole = unsafe {
-        let whole = Whole { node: (*version).node, len: (*version).len };
+        let whole = Whole {
+            node: (*version).node,
+            len: (*version).len,
+        };
         Version::deallocate(version);
         whole
     };
@@ -316,7 +336,9 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
         if aside.len() == 0 {
             return;
         }
-        let Err(aside) = self.adopt_if_empty(aside) else { return };
+        let Err(aside) = self.adopt_if_empty(aside) else {
+            return;
+        };
         self.transact(|draft| {
             for leaf in aside.leaves() {
                 // SAFETY: the draft built aside owns the leaf too, until the end.
@@ -377,7 +399,10 @@ impl<K, V, const W: usize> Whole<K, V, W> {
     pub(crate) fn share(&self) -> Self {
         // SAFETY: owned.
         unsafe { version::retain_trie(self.node) };
-        Self { node: self.node, len: self.len }
+        Self {
+            node: self.node,
+            len: self.len,
+        }
     }
 }
 
@@ -427,7 +452,8 @@ unsafe fn batch<'k, K, V, Q: ?Sized + 'k, const W: usize>(
             // SAFETY: reached from owned roots.
             let value = unsafe {
                 if group.collisions >> lane & 1 != 0 {
-                    read::find(group.root[lane], hash, |k| matches(key, k)).map(|leaf| &(*leaf).value)
+                    read::find(group.root[lane], hash, |k| matches(key, k))
+                        .map(|leaf| &(*leaf).value)
                 } else if group.leaf[lane].is_null() {
                     None
                 } else {

@@ -31,7 +31,7 @@ use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 pub(crate) struct Leaf<K, V> {
     count: AtomicUsize,
     #[cfg(shuttle)]
-    alive: std::sync::atomic::AtomicBool,
+    alive: crate::sync::AtomicBool,
     /// The full hash: keys are compared only where all 64 bits agree.
     pub(crate) hash: u64,
     pub(crate) key: K,
@@ -45,7 +45,7 @@ pub(crate) struct Node<K, V, const W: usize> {
     /// Generation of creation, shifted left by one; the lowest bit marks a collision node.
     stamp: u64,
     #[cfg(shuttle)]
-    alive: std::sync::atomic::AtomicBool,
+    alive: crate::sync::AtomicBool,
     marker: PhantomData<(K, V)>,
 }
 
@@ -105,7 +105,11 @@ impl Maps {
 
     #[inline(always)]
     pub(crate) const fn leaf_count(self) -> usize {
-        if self.collision { self.leaves as usize } else { self.leaves.count_ones() as usize }
+        if self.collision {
+            self.leaves as usize
+        } else {
+            self.leaves.count_ones() as usize
+        }
     }
 }
 
@@ -117,7 +121,7 @@ impl<K, V> Leaf<K, V> {
         Box::new(Self {
             count: AtomicUsize::new(1),
             #[cfg(shuttle)]
-            alive: std::sync::atomic::AtomicBool::new(true),
+            alive: crate::sync::AtomicBool::new(true),
             hash,
             key,
             value,
@@ -219,7 +223,8 @@ impl<K, V, const W: usize> Node<K, V, W> {
     fn layout(slots: usize) -> Layout {
         let align = align_of::<Self>().max(8);
         // At most a 65th of the address space holds pointers to leaves of one hash, so this cannot overflow.
-        Layout::from_size_align(Self::HEADER + slots * size_of::<Slot>(), align).expect("a node fits in memory")
+        Layout::from_size_align(Self::HEADER + slots * size_of::<Slot>(), align)
+            .expect("a node fits in memory")
     }
 
     /// # Safety
@@ -236,11 +241,23 @@ impl<K, V, const W: usize> Node<K, V, W> {
             let first = *words;
             let collision = (*this).stamp & 1 != 0;
             if Self::MAP_WORDS == 2 {
-                Maps { nodes: first, leaves: *words.add(1), collision }
+                Maps {
+                    nodes: first,
+                    leaves: *words.add(1),
+                    collision,
+                }
             } else if collision {
-                Maps { nodes: 0, leaves: first, collision }
+                Maps {
+                    nodes: 0,
+                    leaves: first,
+                    collision,
+                }
             } else {
-                Maps { nodes: first & 0xffff_ffff, leaves: first >> 32, collision }
+                Maps {
+                    nodes: first & 0xffff_ffff,
+                    leaves: first >> 32,
+                    collision,
+                }
             }
         }
     }
@@ -302,7 +319,7 @@ impl<K, V, const W: usize> Node<K, V, W> {
                 count: AtomicUsize::new(1),
                 stamp: generation << 1 | u64::from(maps.collision),
                 #[cfg(shuttle)]
-                alive: std::sync::atomic::AtomicBool::new(true),
+                alive: crate::sync::AtomicBool::new(true),
                 marker: PhantomData,
             });
             let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
@@ -310,7 +327,11 @@ impl<K, V, const W: usize> Node<K, V, W> {
                 *words = maps.nodes;
                 *words.add(1) = maps.leaves;
             } else {
-                *words = if maps.collision { maps.leaves } else { maps.nodes | maps.leaves << 32 };
+                *words = if maps.collision {
+                    maps.leaves
+                } else {
+                    maps.nodes | maps.leaves << 32
+                };
             }
             this
         }
@@ -318,7 +339,14 @@ impl<K, V, const W: usize> Node<K, V, W> {
 
     /// A node over one leaf: the root of a map of one entry.
     pub(crate) fn single(generation: u64, bit: u64, leaf: LeafPtr<K, V>) -> NodePtr<K, V, W> {
-        let this = Self::allocate(generation, Maps { nodes: 0, leaves: bit, collision: false });
+        let this = Self::allocate(
+            generation,
+            Maps {
+                nodes: 0,
+                leaves: bit,
+                collision: false,
+            },
+        );
         // SAFETY: one slot was allocated.
         unsafe { *Self::slots(this) = leaf.cast() };
         this
@@ -343,10 +371,24 @@ impl<K, V, const W: usize> Node<K, V, W> {
             bottom += 1;
         }
         let (maps, swap) = if bottom == levels(W) {
-            (Maps { nodes: 0, leaves: 2, collision: true }, false)
+            (
+                Maps {
+                    nodes: 0,
+                    leaves: 2,
+                    collision: true,
+                },
+                false,
+            )
         } else {
             let (x, y) = (digit_bit(W, a, bottom), digit_bit(W, b, bottom));
-            (Maps { nodes: 0, leaves: x | y, collision: false }, x > y)
+            (
+                Maps {
+                    nodes: 0,
+                    leaves: x | y,
+                    collision: false,
+                },
+                x > y,
+            )
         };
         let mut top = Self::allocate(generation, maps);
         // SAFETY: two slots were allocated.
@@ -356,7 +398,11 @@ impl<K, V, const W: usize> Node<K, V, W> {
             *slots.add(1) = if swap { first } else { second }.cast();
         }
         for above in (level..bottom).rev() {
-            let maps = Maps { nodes: digit_bit(W, a, above), leaves: 0, collision: false };
+            let maps = Maps {
+                nodes: digit_bit(W, a, above),
+                leaves: 0,
+                collision: false,
+            };
             let node = Self::allocate(generation, maps);
             // SAFETY: one slot was allocated.
             unsafe { *Self::slots(node) = top.cast() };
@@ -410,7 +456,12 @@ impl<K, V, const W: usize> Node<K, V, W> {
             let old = Self::maps(this);
             let (from, to) = (Self::slots(this), Self::slots(copied));
             copy(from, old.node_count(), to, nodes);
-            copy(from.add(old.node_count()), old.leaf_count(), to.add(maps.node_count()), leaves);
+            copy(
+                from.add(old.node_count()),
+                old.leaf_count(),
+                to.add(maps.node_count()),
+                leaves,
+            );
         }
         copied
     }
@@ -550,9 +601,15 @@ impl<K, V, const W: usize> Node<K, V, W> {
             let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
             let collision = (*this).stamp & 1 != 0;
             let slots = if collision {
-                if Self::MAP_WORDS == 2 { *words.add(1) as usize } else { *words as usize }
+                if Self::MAP_WORDS == 2 {
+                    *words.add(1) as usize
+                } else {
+                    *words as usize
+                }
             } else {
-                (0..Self::MAP_WORDS).map(|word| (*words.add(word)).count_ones() as usize).sum()
+                (0..Self::MAP_WORDS)
+                    .map(|word| (*words.add(word)).count_ones() as usize)
+                    .sum()
             };
             ptr::drop_in_place(this);
             dealloc(this.cast(), Self::layout(slots));
@@ -615,7 +672,11 @@ pub(crate) unsafe fn release_node<K, V, const W: usize>(node: NodePtr<K, V, W>) 
 
     // SAFETY: the caller's.
     if unsafe { Node::give_up(node) } {
-        Cascade { nodes: vec![node], leaves: Vec::new() }.run();
+        Cascade {
+            nodes: vec![node],
+            leaves: Vec::new(),
+        }
+        .run();
     }
 }
 

@@ -16,7 +16,9 @@
 use std::mem::MaybeUninit;
 use std::ptr;
 
-use super::node::{Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, Slot, digit_bit, levels, rank};
+use super::node::{
+    Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, Slot, digit_bit, levels, rank,
+};
 use super::version::{Claim, Garbage};
 use crate::sync::{Mutant, mutant};
 
@@ -173,12 +175,20 @@ impl<K, V, const W: usize> Path<K, V, W> {
                         let leaf = Node::leaf(node, maps, index);
                         Leaf::check(leaf);
                         let same = (*leaf).hash == self.hash && matches(&(*leaf).key);
-                        self.end = if same { End::Found(leaf, index) } else { End::Other(leaf, index) };
+                        self.end = if same {
+                            End::Found(leaf, index)
+                        } else {
+                            End::Other(leaf, index)
+                        };
                     } else {
                         self.end = End::Vacant;
                     }
                 }
-                self.steps[level].write(Step { old: node, skip, outcome: Outcome::Nothing });
+                self.steps[level].write(Step {
+                    old: node,
+                    skip,
+                    outcome: Outcome::Nothing,
+                });
                 self.depth += 1;
                 node = next;
             }
@@ -205,25 +215,47 @@ impl<K, V, const W: usize> Path<K, V, W> {
             match self.end {
                 End::Found(found, index) => {
                     let edit = Edit::Replace(index, leaf.cast());
-                    (Node::edited(old, generation, maps, Edit::Keep, edit), found.cast())
+                    (
+                        Node::edited(old, generation, maps, Edit::Keep, edit),
+                        found.cast(),
+                    )
                 }
                 End::Vacant => {
                     let bit = digit_bit(W, hash, last);
                     let edit = Edit::Insert(rank(maps.leaves, bit), leaf.cast());
-                    let grown = Maps { leaves: maps.leaves | bit, ..maps };
-                    (Node::edited(old, generation, grown, Edit::Keep, edit), ptr::null_mut())
+                    let grown = Maps {
+                        leaves: maps.leaves | bit,
+                        ..maps
+                    };
+                    (
+                        Node::edited(old, generation, grown, Edit::Keep, edit),
+                        ptr::null_mut(),
+                    )
                 }
                 End::Other(other, index) => {
                     let bit = digit_bit(W, hash, last);
                     self.pair = Node::pair(generation, last + 1, other, leaf);
                     let nodes = Edit::Insert(rank(maps.nodes, bit), self.pair.cast());
-                    let split = Maps { nodes: maps.nodes | bit, leaves: maps.leaves & !bit, ..maps };
-                    (Node::edited(old, generation, split, nodes, Edit::Remove(index)), ptr::null_mut())
+                    let split = Maps {
+                        nodes: maps.nodes | bit,
+                        leaves: maps.leaves & !bit,
+                        ..maps
+                    };
+                    (
+                        Node::edited(old, generation, split, nodes, Edit::Remove(index)),
+                        ptr::null_mut(),
+                    )
                 }
                 End::Collision => {
                     let edit = Edit::Insert(maps.leaf_count(), leaf.cast());
-                    let grown = Maps { leaves: maps.leaves + 1, ..maps };
-                    (Node::edited(old, generation, grown, Edit::Keep, edit), ptr::null_mut())
+                    let grown = Maps {
+                        leaves: maps.leaves + 1,
+                        ..maps
+                    };
+                    (
+                        Node::edited(old, generation, grown, Edit::Keep, edit),
+                        ptr::null_mut(),
+                    )
                 }
                 End::Empty => unreachable!("an empty trie has no path"),
             }
@@ -238,7 +270,9 @@ impl<K, V, const W: usize> Path<K, V, W> {
     ///
     /// `descend` came before and found the key, and its root may still be looked at.
     pub(crate) unsafe fn remove(&mut self) {
-        let End::Found(found, index) = self.end else { unreachable!("nothing to remove") };
+        let End::Found(found, index) = self.end else {
+            unreachable!("nothing to remove")
+        };
         self.growth = -1;
         let last = self.depth - 1;
         let old = self.step(last).old;
@@ -247,14 +281,22 @@ impl<K, V, const W: usize> Path<K, V, W> {
             let maps = Node::maps(old);
             match (maps.node_count(), maps.leaf_count()) {
                 (0, 1) => Outcome::Nothing,
-                (0, 2) if last > 0 && !mutant(Mutant::NoCollapse) => Outcome::Leaf(Node::leaf(old, maps, 1 - index)),
+                (0, 2) if last > 0 && !mutant(Mutant::NoCollapse) => {
+                    Outcome::Leaf(Node::leaf(old, maps, 1 - index))
+                }
                 _ => {
                     let leaves = match maps.collision {
                         true => maps.leaves - 1,
                         false => maps.leaves & !digit_bit(W, self.hash, last),
                     };
                     let rest = Maps { leaves, ..maps };
-                    Outcome::Node(Node::edited(old, self.generation, rest, Edit::Keep, Edit::Remove(index)))
+                    Outcome::Node(Node::edited(
+                        old,
+                        self.generation,
+                        rest,
+                        Edit::Keep,
+                        Edit::Remove(index),
+                    ))
                 }
             }
         };
@@ -299,13 +341,25 @@ impl<K, V, const W: usize> Path<K, V, W> {
                         let nodes = Edit::Replace(at, child.cast());
                         Outcome::Node(Node::edited(old, self.generation, maps, nodes, Edit::Keep))
                     }
-                    Outcome::Leaf(leaf) if level > 0 && maps.node_count() == 1 && maps.leaf_count() == 0 => {
+                    Outcome::Leaf(leaf)
+                        if level > 0 && maps.node_count() == 1 && maps.leaf_count() == 0 =>
+                    {
                         Outcome::Leaf(leaf)
                     }
                     Outcome::Leaf(leaf) => {
                         let leaves = Edit::Insert(rank(maps.leaves, bit), leaf.cast());
-                        let merged = Maps { nodes: maps.nodes & !bit, leaves: maps.leaves | bit, ..maps };
-                        Outcome::Node(Node::edited(old, self.generation, merged, Edit::Remove(at), leaves))
+                        let merged = Maps {
+                            nodes: maps.nodes & !bit,
+                            leaves: maps.leaves | bit,
+                            ..maps
+                        };
+                        Outcome::Node(Node::edited(
+                            old,
+                            self.generation,
+                            merged,
+                            Edit::Remove(at),
+                            leaves,
+                        ))
                     }
                     Outcome::Nothing => unreachable!("a node below the root has two entries"),
                 }
@@ -358,7 +412,11 @@ impl<K, V, const W: usize> Path<K, V, W> {
             let mut node = self.pair;
             while !node.is_null() {
                 let maps = Node::maps(node);
-                let next = if maps.node_count() == 1 { Node::child(node, 0) } else { ptr::null_mut() };
+                let next = if maps.node_count() == 1 {
+                    Node::child(node, 0)
+                } else {
+                    ptr::null_mut()
+                };
                 Node::free_shallow(node);
                 node = next;
             }
@@ -420,11 +478,19 @@ impl<K, V, const W: usize> Path<K, V, W> {
         for level in 0..self.depth {
             let node = self.step(level).old;
             if self.shared(node) {
-                return Garbage { path: level, hash: self.hash, claim: Claim::Node(node) };
+                return Garbage {
+                    path: level,
+                    hash: self.hash,
+                    claim: Claim::Node(node),
+                };
             }
         }
         let claim = self.found().map_or(Claim::None, Claim::Leaf);
-        Garbage { path: self.depth, hash: self.hash, claim }
+        Garbage {
+            path: self.depth,
+            hash: self.hash,
+            claim,
+        }
     }
 }
 

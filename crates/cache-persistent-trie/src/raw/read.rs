@@ -30,6 +30,41 @@ pub(crate) unsafe fn find_leaf<K, V, const W: usize>(
     hash: u64,
     matches: impl Fn(&Leaf<K, V>) -> bool,
 ) -> Option<LeafPtr<K, V>> {
+    /// [`walk`] with the processor's instruction for counting bits, which the baseline of x86-64 lacks.
+    ///
+    /// # Safety
+    ///
+    /// As for [`find`], and the processor has the instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    unsafe fn walk_popcnt<K, V, const W: usize>(
+        root: NodePtr<K, V, W>,
+        hash: u64,
+        matches: impl Fn(&Leaf<K, V>) -> bool,
+    ) -> Option<LeafPtr<K, V>> {
+        // SAFETY: the caller's.
+        unsafe { walk(root, hash, matches) }
+    }
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("popcnt") {
+        // SAFETY: the caller's; and the instruction is there.
+        return unsafe { walk_popcnt(root, hash, matches) };
+    }
+    // SAFETY: the caller's.
+    unsafe { walk(root, hash, matches) }
+}
+
+/// See [`find_leaf`].
+///
+/// # Safety
+///
+/// As for [`find`].
+#[inline(always)]
+unsafe fn walk<K, V, const W: usize>(
+    root: NodePtr<K, V, W>,
+    hash: u64,
+    matches: impl Fn(&Leaf<K, V>) -> bool,
+) -> Option<LeafPtr<K, V>> {
     if root.is_null() {
         return None;
     }
@@ -42,6 +77,9 @@ pub(crate) unsafe fn find_leaf<K, V, const W: usize>(
             let bit = digit_bit(W, hash, level);
             if maps.nodes & bit != 0 {
                 node = Node::child(node, rank(maps.nodes, bit));
+                // Where a node is longer than a line, or lies across two, its slot is loaded after its maps, on which the
+                // slot's place depends: two misses one after the other. The second line is asked for with the first.
+                prefetch(node.cast::<u8>().wrapping_add(64));
                 level += 1;
                 if level == levels(W) {
                     return find_collision(node, matches);
@@ -70,7 +108,9 @@ unsafe fn find_collision<K, V, const W: usize>(
     // SAFETY: what is reached from an owned node is owned.
     unsafe {
         let maps = Node::maps(node);
-        (0..maps.leaf_count()).map(|index| Node::leaf(node, maps, index)).find(|&leaf| matches(&*leaf))
+        (0..maps.leaf_count())
+            .map(|index| Node::leaf(node, maps, index))
+            .find(|&leaf| matches(&*leaf))
     }
 }
 
@@ -120,15 +160,39 @@ impl<K, V, const W: usize> Group<K, V, W> {
     ///
     /// All roots are null or have owners that keep their claims while the leaves are used.
     pub(crate) unsafe fn walk(&mut self, count: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("popcnt") {
+            // SAFETY: the caller's; and the instruction is there.
+            return unsafe { self.walk_popcnt(count) };
+        }
+        // SAFETY: the caller's.
+        unsafe { self.walk_any(count) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`walk`](Self::walk), and the processor has the instruction.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    unsafe fn walk_popcnt(&mut self, count: usize) {
+        // SAFETY: the caller's.
+        unsafe { self.walk_any(count) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`walk`](Self::walk).
+    #[inline(always)]
+    unsafe fn walk_any(&mut self, count: usize) {
         const { assert!(GROUP <= 32, "one bit per lookup") };
         let mut node = self.root;
         let mut slot = [std::ptr::null::<Slot>(); GROUP];
         let mut lanes = [0_u8; GROUP];
         let mut active = 0;
         self.collisions = 0;
-        for lane in 0..count {
+        for (lane, root) in self.root[..count].iter().enumerate() {
             self.leaf[lane] = std::ptr::null_mut();
-            if !node[lane].is_null() {
+            if !root.is_null() {
                 lanes[active] = lane as u8;
                 active += 1;
             }
@@ -200,7 +264,11 @@ impl<K, V, const W: usize> Leaves<'_, K, V, W> {
     pub(crate) unsafe fn new(root: NodePtr<K, V, W>) -> Self {
         let mut stack = [(std::ptr::null_mut(), 0); MAX_PATH];
         stack[0].0 = root;
-        Self { stack, depth: usize::from(!root.is_null()), marker: PhantomData }
+        Self {
+            stack,
+            depth: usize::from(!root.is_null()),
+            marker: PhantomData,
+        }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Version<K, V, const W: usize> {
     /// The newest version of an earlier epoch. Followed only by a thread that is pinned since before that epoch ended.
     pub(crate) older: *mut Version<K, V, W>,
     #[cfg(shuttle)]
-    alive: std::sync::atomic::AtomicBool,
+    alive: crate::sync::AtomicBool,
     /// Written by the thread that replaced this version, read by the one that frees it.
     garbage: UnsafeCell<Garbage<K, V, W>>,
     /// Links of the limbo list; owned like `garbage`.
@@ -63,12 +63,23 @@ pub(crate) struct Garbage<K, V, const W: usize> {
 }
 
 impl<K, V, const W: usize> Garbage<K, V, W> {
-    pub(crate) const NONE: Self = Self { path: 0, hash: 0, claim: Claim::None };
+    pub(crate) const NONE: Self = Self {
+        path: 0,
+        hash: 0,
+        claim: Claim::None,
+    };
 
     /// Only the claim on a whole trie.
     pub(crate) fn trie(node: NodePtr<K, V, W>) -> Self {
-        let claim = if node.is_null() { Claim::None } else { Claim::Node(node) };
-        Self { claim, ..Self::NONE }
+        let claim = if node.is_null() {
+            Claim::None
+        } else {
+            Claim::Node(node)
+        };
+        Self {
+            claim,
+            ..Self::NONE
+        }
     }
 }
 
@@ -87,7 +98,7 @@ impl<K, V, const W: usize> Version<K, V, W> {
             previous: ptr::null_mut(),
             older: ptr::null_mut(),
             #[cfg(shuttle)]
-            alive: std::sync::atomic::AtomicBool::new(true),
+            alive: crate::sync::AtomicBool::new(true),
             garbage: UnsafeCell::new(Garbage::NONE),
             next: UnsafeCell::new(ptr::null_mut()),
             pending: UnsafeCell::new(0),

@@ -8,9 +8,9 @@
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::{Config, Runner};
 
 use super::Mutant;
@@ -52,7 +52,8 @@ impl Guard {
     pub(crate) fn defer<'a>(&self, f: impl FnOnce() + 'a) {
         let call: Box<dyn FnOnce() + 'a> = Box::new(f);
         // SAFETY: every call runs, or is leaked, before the execution ends, and with it the map it belongs to.
-        let call = unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(call) };
+        let call =
+            unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(call) };
         with(|state| state.deferred.push((state.guards.clone(), call)));
     }
 
@@ -68,7 +69,9 @@ impl Drop for Guard {
             for (waiting, _) in &mut state.deferred {
                 waiting.retain(|guard| *guard != self.0);
             }
-            let (due, later) = std::mem::take(&mut state.deferred).into_iter().partition(|(w, _)| w.is_empty());
+            let (due, later) = std::mem::take(&mut state.deferred)
+                .into_iter()
+                .partition(|(w, _)| w.is_empty());
             state.deferred = later;
             let due: Vec<(Vec<u64>, Box<dyn FnOnce()>)> = due;
             due
@@ -98,17 +101,20 @@ pub(crate) fn born() {
     with(|state| state.living += 1);
 }
 
-/// Asserts that an object is not freed.
+/// Asserts that an object is not freed. Another thread may run before each such access.
 pub(crate) fn check(alive: &AtomicBool, kind: &str) {
-    assert!(alive.load(Ordering::Relaxed) || std::thread::panicking(), "use of a freed {kind}");
+    assert!(
+        std::thread::panicking() || alive.load(Ordering::Relaxed),
+        "use of a freed {kind}"
+    );
 }
 
 /// One object less; `free` gives back its memory at the end of the execution.
 pub(crate) fn died(alive: &AtomicBool, kind: &str, address: usize, free: fn(usize)) {
-    let was = alive.swap(false, Ordering::Relaxed);
     if std::thread::panicking() {
         return;
     }
+    let was = alive.swap(false, Ordering::Relaxed);
     assert!(was, "a {kind} was freed twice");
     with(|state| {
         state.living -= 1;
@@ -137,10 +143,21 @@ pub fn explore(
     scenario: impl Fn() + Send + Sync + 'static,
 ) {
     let execution = move || {
-        with(|state| *state = State { mutant, lists, ..State::default() });
+        with(|state| {
+            *state = State {
+                mutant,
+                lists,
+                ..State::default()
+            }
+        });
         scenario();
-        let (living, guards, quarantine) =
-            with(|state| (state.living, state.guards.len(), std::mem::take(&mut state.quarantine)));
+        let (living, guards, quarantine) = with(|state| {
+            (
+                state.living,
+                state.guards.len(),
+                std::mem::take(&mut state.quarantine),
+            )
+        });
         for (address, free) in quarantine {
             free(address);
         }
@@ -151,7 +168,9 @@ pub fn explore(
     config.failure_persistence = shuttle::FailurePersistence::None;
     match schedules {
         Schedules::Random(count) => Runner::new(RandomScheduler::new(count), config).run(execution),
-        Schedules::Pct(depth, count) => Runner::new(PctScheduler::new(depth, count), config).run(execution),
+        Schedules::Pct(depth, count) => {
+            Runner::new(PctScheduler::new(depth, count), config).run(execution)
+        }
     };
 }
 
@@ -217,13 +236,19 @@ impl Pair {
 
     /// As in the map.
     pub fn get(&self, key: u64) -> Option<u64> {
-        self.0.0.site((key & 1) as usize).read(key >> 1, |k| *k == key, |leaf| leaf.value)
+        self.0
+            .0
+            .site((key & 1) as usize)
+            .read(key >> 1, |k| *k == key, |leaf| leaf.value)
     }
 
     /// As in the map.
     pub fn insert(&self, key: u64, value: u64) {
         let mut put = crate::ops::Put(Some(Fresh::new(key >> 1, key, value)));
-        self.0.0.site((key & 1) as usize).update(key >> 1, &mut put, |_, _| ());
+        self.0
+            .0
+            .site((key & 1) as usize)
+            .update(key >> 1, &mut put, |_, _| ());
     }
 
     /// As in the map.
@@ -235,6 +260,8 @@ impl Pair {
 impl PairView {
     /// As in a snapshot.
     pub fn get(&self, key: u64) -> Option<u64> {
-        self.0[(key & 1) as usize].get(key >> 1, |k| *k == key).map(|leaf| leaf.value)
+        self.0[(key & 1) as usize]
+            .get(key >> 1, |k| *k == key)
+            .map(|leaf| leaf.value)
     }
 }
