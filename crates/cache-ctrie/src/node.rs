@@ -612,8 +612,8 @@ impl<'g> Array<'g> {
         self.node().head.width & BUCKET != 0
     }
 
-    /// The slots of a bucket in the order in which a probe for `hash` looks at them. The same at every level of the trie:
-    /// it begins where the tag says.
+    /// The slots of a bucket in the order in which a probe for `hash` looks at them. The same at every level of the
+    /// trie: it begins where the tag says.
     ///
     /// # Safety
     ///

@@ -1023,8 +1023,8 @@ impl<K: Shared, V: Shared> Trie<K, V> {
     }
 
     /// Replaces an array by the one entry that it still holds, or by nothing; and a bucket by one of the right size, or
-    /// by an array of digits where no bucket would do. `holder` is the slot that holds it; both are of `generation`, and
-    /// `used` bits of the hash lead to that slot.
+    /// by an array of digits where no bucket would do. `holder` is the slot that holds it; both are of `generation`,
+    /// and `used` bits of the hash lead to that slot.
     ///
     /// Freezing comes first: once all slots are frozen no write can slip into the array, so what is read from it is
     /// what it will hold for ever. Whoever meets a frozen slot in a live array helps with this.
@@ -1339,8 +1339,8 @@ fn bucket(generation: u64, width: usize, items: impl IntoIterator<Item = Word>) 
     bucket.word()
 }
 
-/// An array of digits with all `items` below it: as they are, or in buckets, or in further arrays. Notes the arrays below
-/// the top in `inner`.
+/// An array of digits with all `items` below it: as they are, or in buckets, or in further arrays. Notes the arrays
+/// below the top in `inner`.
 fn spread(generation: u64, items: &[(Word, u64)], used: u32, inner: &mut Vec<Word>) -> Word {
     let array = Array::allocate(generation, WIDTH);
     for digit in 0..WIDTH as u64 {
