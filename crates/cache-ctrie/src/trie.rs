@@ -504,8 +504,8 @@ impl<K, V> Trie<K, V> {
     #[inline]
     fn gcas(&self, generation: u64, slot: &Slot, old: Word, new: Word) -> Gcas {
         if mutants::on(Mutant::LateDeepWrite) {
-            // SAFETY: the node is the caller's.
             let settled = if new.kind() == REMOVAL {
+                // SAFETY: the node is the caller's.
                 unsafe { new.target() }
             } else {
                 new
@@ -1462,10 +1462,10 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
             };
             let sure = found.is_some() || (words[i].tags() == LEAF && !guessed[i]);
             // Tentative, frozen, a list, a bucket without the key: rarer, and the lines are warm by now.
-            // SAFETY: as for this call.
             let found = if sure {
                 found
             } else {
+                // SAFETY: as for this call.
                 unsafe { find_below(world, top, bits, hash, key) }
             };
             f(base + i, found);
