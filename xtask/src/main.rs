@@ -1,8 +1,9 @@
 //! `cargo xtask VERB`: parse, match, call. One file per verb; none of them measures anything itself.
 //!
 //! Exit codes, the same for every verb: 0 done, 1 something failed (a cell, a check, a file),
-//! 2 the command line or its files make no sense, 130 interrupted.
+//! 2 the command line or its files make no sense, 3 undecided (`compare --strict` alone), 130 interrupted.
 
+mod compare;
 mod cpuinfo;
 mod errors;
 mod harness;
@@ -35,6 +36,7 @@ struct Cli {
 enum Verb {
     /// Measure designs and peers side by side, in interleaved rounds, into one folder.
     Sweep(Box<sweep::Args>),
+    Compare(Box<compare::Args>),
     /// Render a sweep's folder again: the table here, summary.txt and by-impl.txt beside its bench.txt.
     Report(report::Args),
     /// What can be measured: designs, phases, experiments.
@@ -60,6 +62,7 @@ fn main() -> ExitCode {
     };
     let outcome = match cli.verb {
         Verb::Sweep(args) => sweep::run(&args),
+        Verb::Compare(args) => Ok(compare::run(&args)),
         Verb::Report(args) => report::run(&args),
         Verb::List(args) => list::run(&args),
         Verb::Cpuinfo(args) => cpuinfo::run(&args),

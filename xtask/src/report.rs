@@ -68,8 +68,25 @@ pub(crate) fn render(folder: &Path) -> Result<(String, bool)> {
         text.push_str(&against_itself(&set));
     }
     write(folder, "table.txt", &text)?;
-    write(folder, "summary.txt", &summary(&set))?;
-    write(folder, "by-impl.txt", &text)?;
+    // The samples in the order of the plan: rows and columns follow first appearance, and rounds are shuffled.
+    let bench = in_order(&set);
+    let label = "bench.txt";
+    // A sweep in which every cell failed has nothing to compare, and its reasons stand in table.txt.
+    let or_reason = |rendered: Result<String, bench_compare::error::Error>| match rendered {
+        Ok(text) => text,
+        Err(error) => format!("{error}\n"),
+    };
+    write(
+        folder,
+        "summary.txt",
+        &or_reason(bench_compare::render_summary(bench.as_bytes(), label)),
+    )?;
+    let base = measured(&set, &set.plan.base).then_some(set.plan.base.as_str());
+    write(
+        folder,
+        "by-impl.txt",
+        &or_reason(bench_compare::render_by_impl(bench.as_bytes(), label, base)),
+    )?;
     Ok((text.trim_end().to_owned(), failed))
 }
 
@@ -78,20 +95,30 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
-fn summary(set: &Set) -> String {
-    let mut text = String::new();
-    for cell in &set.contents.cells {
-        if let Some(Summary { median, spread }) =
-            stats::summary(&times(&set.contents.samples[cell]))
-        {
+/// The lines of `bench.txt` by cell instead of by time; the figures are those that benchstat finds in the file.
+fn in_order(set: &Set) -> String {
+    let mut text = set.contents.head.clone();
+    for cell in set.plan.units.iter().flat_map(|unit| &unit.cells) {
+        for sample in set.contents.samples.get(&cell.name).into_iter().flatten() {
             let _ = writeln!(
                 text,
-                "{cell:<64} {median:>12.4} ns/op ± {:.0}%",
-                spread * 100.0
+                "# begin round={}\n{}\n# end",
+                sample.round, sample.line
             );
         }
     }
+    for ((cell, round), reason) in &set.contents.failed {
+        let _ = writeln!(text, "# failed {cell} round={round}: {reason}");
+    }
     text
+}
+
+/// Whether a design has any sample.
+fn measured(set: &Set, design: &str) -> bool {
+    set.contents
+        .cells
+        .iter()
+        .any(|cell| Name::parse(cell).design == design)
 }
 
 /// A cell name taken apart.
@@ -453,7 +480,10 @@ fn verdict(workloads: &[Workload<'_>], floors: &[String]) -> String {
         );
     }
     if !text.is_empty() {
-        text.push_str("(Real: Mann-Whitney U, p < 0.05 in that one comparison; on this machine, with these settings.)\n");
+        let _ = writeln!(
+            text,
+            "(Real: Mann-Whitney U, p < 0.05 in that one comparison; on this machine, as set above.)"
+        );
     }
     text
 }

@@ -269,6 +269,22 @@ fn flags_choose_designs_phases_and_experiments() {
 }
 
 #[test]
+fn a_quick_sweep_that_would_be_long_takes_shorter_samples() {
+    let temp = Temp::new();
+    let facts = |name: &str, args: &[&str]| {
+        let out = temp.0.join(name);
+        check_code(
+            &sweep(&out, args, "costly:mutex,costly:cow,costly:sharded"),
+            0,
+        );
+        fs::read_to_string(out.join("bench.txt")).unwrap()
+    };
+    assert!(facts("fitted", &[]).contains("benchtime: 17ms\n"));
+    assert!(facts("asked", &["--benchtime", "25ms"]).contains("benchtime: 25ms\n"));
+    assert!(facts("one", &["--designs", "mutex"]).contains("benchtime: 25ms\n"));
+}
+
+#[test]
 fn a_design_against_itself() {
     let temp = Temp::new();
     let output = sweep(
@@ -391,10 +407,8 @@ fn slow(out: &Path) -> Child {
         .spawn()
         .unwrap();
     let begun = Instant::now();
-    while fs::read_to_string(out.join("bench.txt"))
-        .is_ok_and(|text| text.matches("\nBenchmark").count() > 9)
-        == false
-    {
+    let begun_well = |text: String| text.matches("\nBenchmark").count() > 9;
+    while !fs::read_to_string(out.join("bench.txt")).is_ok_and(begun_well) {
         assert!(
             begun.elapsed() < Duration::from_secs(60),
             "no samples arrive"

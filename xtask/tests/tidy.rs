@@ -22,7 +22,9 @@ fn files() -> Vec<(String, String)> {
                 .unwrap()
                 .replace('\\', "/");
             if path.is_dir() {
-                let data = name.starts_with("results/") || name.ends_with("/proptest-regressions");
+                let data = name.starts_with("results/")
+                    || name.ends_with("/tests/data")
+                    || name.ends_with("-regressions");
                 if name != "target" && name != ".git" && !name.ends_with("/target") && !data {
                     walk(&path, root, found);
                 }
@@ -88,9 +90,16 @@ fn no_test_is_ignored_without_a_reason() {
 
 #[test]
 fn lines_are_at_most_120_wide() {
+    // A row of a table in a comment cannot be broken.
+    let row = |line: &str| {
+        ["/// |", "//! |"]
+            .iter()
+            .any(|start| line.trim_start().starts_with(start))
+    };
+    let wide = |line: &str| line.chars().count() > 120 && !row(line);
     report(
         "lines of code are at most 120 wide",
-        lines(rust_files(), |line| line.chars().count() > 120),
+        lines(rust_files(), wide),
     );
 }
 
@@ -203,6 +212,7 @@ fn each_design_has_its_card() {
         "bench-compare",
         "cache-api",
         "cache-conformance",
+        "cache-reclaim",
         "cache-table",
     ];
     let is_design = |path: &PathBuf| {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::format::{Corpus, Failure, Record};
 use crate::name;
+use crate::noise::drift_notes;
 use crate::query::{
     Field, Filter, Key, Order, Subject, compare_numbers, fixed_ranks, parse_projection,
 };
 use crate::report::{
     Cell, Label, MACHINE_KEYS, REVISION_KEYS, Report, Request, Table, Total, label_text,
 };
-use crate::sample::{Comparison, Observation, Sample, Summary};
+use crate::sample::{Comparison, Observation, Round, Sample, Summary, holm_adjusted};
 use crate::stats::geometric_mean;
 use crate::unit::{Assumption, class_of, dimension};
 
@@ -56,7 +57,8 @@ pub fn analyze(corpus: &Corpus, request: &Request) -> Result<Report, Error> {
         relaxed_keys(corpus, request, &plan, &picked, &mut notes)
     };
     let builder = Builder::new(corpus, request, &plan, &relaxed, &picked);
-    let report = builder.build(filter, notes)?;
+    let mut report = builder.build(filter, notes)?;
+    report.notes.extend(drift_notes(&report));
     Ok(report)
 }
 
@@ -122,7 +124,7 @@ impl Plan {
     /// Whether a configuration key is named where it keeps values apart.
     fn separates(&self, key: &str) -> bool {
         self.named()
-            .any(|(what, f)| what != "ignore" && f.key == Key::Config1(key.to_owned()))
+            .any(|(what, f)| what != "ignore" && f.key == Key::Setting(key.to_owned()))
     }
 
     fn mentions(&self, key: &Key) -> bool {
@@ -147,7 +149,7 @@ impl Plan {
         for (what, field) in self.named() {
             let exists = match &field.key {
                 Key::Part(key) => key == "/gomaxprocs" || known.contains(key.as_str()),
-                Key::Config1(key) => known.contains(key.as_str()),
+                Key::Setting(key) => known.contains(key.as_str()),
                 _ => true,
             };
             if !exists {
@@ -180,7 +182,7 @@ fn relaxed_keys(
     let machine: &[&str] = if request.force { &MACHINE_KEYS } else { &[] };
     let mut relaxed = Vec::new();
     for key in REVISION_KEYS.iter().chain(machine) {
-        if plan.mentions(&Key::Config1((*key).to_owned())) {
+        if plan.mentions(&Key::Setting((*key).to_owned())) {
             continue;
         }
         let mut seen: Vec<(&str, &str)> = Vec::new();
@@ -294,7 +296,7 @@ impl<'a> Builder<'a> {
             match &field.key {
                 Key::Base => excluded_name.push(".name".to_owned()),
                 Key::Part(key) => excluded_name.push(key.clone()),
-                Key::Config1(key) => excluded_config.push(key.clone()),
+                Key::Setting(key) => excluded_config.push(key.clone()),
                 _ => {}
             }
         }
@@ -350,7 +352,7 @@ impl<'a> Builder<'a> {
                 };
                 flats.push(Flat {
                     name: key.clone(),
-                    key: Key::Config1(key.clone()),
+                    key: Key::Setting(key.clone()),
                     order,
                     ranks: HashMap::new(),
                 });
@@ -421,7 +423,10 @@ impl<'a> Builder<'a> {
                     .or_default();
                 cell.observations.push(Observation {
                     value: m.value,
-                    round: p.record.round,
+                    round: p.record.round.map(|number| Round {
+                        source: p.record.source,
+                        number,
+                    }),
                 });
                 cell.residues.insert(residue);
                 cell.records.push(p.record);
@@ -818,6 +823,20 @@ fn notes_on(tables: &[Table]) -> Vec<String> {
         ));
     }
     let cells = || tables.iter().filter(|t| !t.exact).flat_map(Table::cells);
+    let all: Vec<&Comparison> = comparisons().map(|(.., c)| c).collect();
+    let differing = all.iter().filter(|c| c.is_significant()).count();
+    if differing > 0 && all.len() > 1 {
+        let adjusted = holm_adjusted(&all);
+        let left = adjusted
+            .iter()
+            .zip(&all)
+            .filter(|(p, c)| **p <= c.alpha)
+            .count();
+        let total = all.len();
+        notes.push(format!(
+            "{differing} of {total} comparisons differ; {left} still do after Holm's correction"
+        ));
+    }
     let few = cells()
         .filter(|(.., c)| c.sample.sorted().len() < 6)
         .count();

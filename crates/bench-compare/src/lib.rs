@@ -29,9 +29,12 @@
 mod analysis;
 pub mod error;
 pub mod format;
+pub mod gate;
 pub mod name;
+pub mod noise;
 pub mod number;
 pub mod query;
+pub mod rank;
 pub mod render;
 pub mod report;
 pub mod sample;

@@ -25,7 +25,7 @@ pub enum Key {
     /// `/key`: a part of the name.
     Part(String),
     /// Any other text: a configuration key.
-    Config1(String),
+    Setting(String),
 }
 
 impl Key {
@@ -37,7 +37,7 @@ impl Key {
             ".file" => Key::File,
             ".unit" => Key::Unit,
             _ if text.starts_with('/') => Key::Part(text.to_owned()),
-            _ => Key::Config1(text.to_owned()),
+            _ => Key::Setting(text.to_owned()),
         }
     }
 
@@ -49,7 +49,7 @@ impl Key {
             Key::Base => name::base(subject.name),
             Key::File => subject.label,
             Key::Part(key) => name::part(subject.name, key).unwrap_or(""),
-            Key::Config1(key) => subject
+            Key::Setting(key) => subject
                 .config
                 .iter()
                 .find(|(k, _)| k == key)
@@ -778,7 +778,7 @@ mod tests {
             Order::Fixed(vec!["mutex".to_owned(), "cow".to_owned()])
         );
         assert_eq!(fields[1].key, Key::Base);
-        assert_eq!(fields[3].key, Key::Config1("odd key".to_owned()));
+        assert_eq!(fields[3].key, Key::Setting("odd key".to_owned()));
     }
 
     #[test]

@@ -3,9 +3,19 @@
 
 use crate::number::{fixed, fixed_signed, shortest};
 use crate::stats::median::{self, OrderInterval};
+use crate::stats::multiple::holm;
 use crate::stats::shift::{self, Shift};
 use crate::stats::utest::{self, UTest, UTestError};
 use crate::unit::Assumption;
+
+/// A round of a sweep. Rounds of the same number in two inputs are two rounds: they share nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Round {
+    /// Index of the input.
+    pub source: usize,
+    /// The number that the input gives it.
+    pub number: u64,
+}
 
 /// One value with its place in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,8 +23,11 @@ pub struct Observation {
     /// The value, in the tidied unit.
     pub value: f64,
     /// The round in which it was measured, where the input tells.
-    pub round: Option<u64>,
+    pub round: Option<Round>,
 }
+
+/// One value per round, by ascending round.
+pub type ByRound = Vec<(Round, f64)>;
 
 /// The values of one cell.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,15 +57,34 @@ impl Sample {
         &self.observations
     }
 
+    /// [`Sample::by_round`], or the samples in the order of measurement, numbered from 0, where rounds are unknown.
+    pub fn in_order(&self) -> ByRound {
+        let numbered = || {
+            let observations = self.observations.iter().enumerate();
+            observations
+                .map(|(at, o)| {
+                    (
+                        Round {
+                            source: 0,
+                            number: at as u64,
+                        },
+                        o.value,
+                    )
+                })
+                .collect()
+        };
+        self.by_round().unwrap_or_else(numbered)
+    }
+
     /// One value per round, by ascending round: the median where a round has several. `None` if a value has no
     /// round.
-    pub fn by_round(&self) -> Option<Vec<(u64, f64)>> {
+    pub fn by_round(&self) -> Option<ByRound> {
         let mut rounds = Vec::with_capacity(self.observations.len());
         for o in &self.observations {
             rounds.push((o.round?, o.value));
         }
         rounds.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        let values = |group: &[(u64, f64)]| group.iter().map(|r| r.1).collect::<Vec<_>>();
+        let values = |group: &[(Round, f64)]| group.iter().map(|r| r.1).collect::<Vec<_>>();
         Some(
             rounds
                 .chunk_by(|a, b| a.0 == b.0)
@@ -311,8 +343,30 @@ impl Comparison {
     }
 }
 
-/// The shift from `old` to `new` with its interval at `confidence`: paired by round where at least six rounds are
-/// common to both, from all pairs of values otherwise. `None` where a value is not positive. O(nm log nm).
+/// The Holm-adjusted p of each comparison, in order, over the family of those that were tested.
+///
+/// Comparisons without a test keep their p and do not count: one whose samples are all equal can never be
+/// significant, so correcting for it would only blunt the others (Tarone 1990), and an exact unit leaves nothing to
+/// chance.
+pub fn holm_adjusted(comparisons: &[&Comparison]) -> Vec<f64> {
+    let tested: Vec<f64> = comparisons
+        .iter()
+        .filter(|c| c.test.is_some())
+        .map(|c| c.p)
+        .collect();
+    let mut adjusted = holm(&tested).into_iter();
+    let of = |c: &&Comparison| {
+        if c.test.is_some() {
+            adjusted.next().unwrap_or(1.0)
+        } else {
+            c.p
+        }
+    };
+    comparisons.iter().map(of).collect()
+}
+
+/// The shift from `old` to `new` with its interval at `confidence`: paired by round where both have samples of at
+/// least six rounds of one input, from all pairs of values otherwise. `None` where a value is not positive. O(nm log nm).
 pub fn shift_between(old: &Sample, new: &Sample, confidence: f64) -> Option<Shift> {
     let pairs = pairs_by_round(old, new);
     if pairs.len() >= 6 {
@@ -323,7 +377,7 @@ pub fn shift_between(old: &Sample, new: &Sample, confidence: f64) -> Option<Shif
 }
 
 /// The rounds that both samples have, as (round, old, new).
-pub fn pairs_by_round(old: &Sample, new: &Sample) -> Vec<(u64, f64, f64)> {
+pub fn pairs_by_round(old: &Sample, new: &Sample) -> Vec<(Round, f64, f64)> {
     let (Some(old), Some(new)) = (old.by_round(), new.by_round()) else {
         return Vec::new();
     };

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cache_api::DefaultHashBuilder;
 use cache_table::{Held, Lock, LockKind, MutexLock, ReadGuard, Table, WriteGuard};
@@ -18,7 +19,21 @@ use crate::broken::broken;
 /// [crate's documentation](crate#guarantees). Costs are O(1) expected unless stated, plus waiting for the lock.
 ///
 /// `Send` and `Sync` where the lock makes it so: for the mutex, `Sync` when `K`, `V` and `S` are `Send`; for the
-/// read-write lock, when they are `Send + Sync`; never for the unsynchronised one.
+/// read-write lock, when they are `Send + Sync`; never for the unsynchronised one:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<cache_locked::RwLockCache<u8, std::cell::Cell<u8>>>(); // error: a Cell cannot be shared
+/// ```
+///
+/// Invariant in `K` and `V`, as everything that can be changed through a shared reference must be:
+///
+/// ```compile_fail
+/// use cache_locked::MutexCache;
+/// fn shorten<'a>(map: &'a MutexCache<&'static str, u8>) -> &'a MutexCache<&'a str, u8> {
+///     map // error: lifetime may not live long enough
+/// }
+/// ```
 pub struct LockedCache<K, V, S = DefaultHashBuilder, L: LockKind = MutexLock> {
     hasher: S,
     table: L::Lock<Table<K, V>>,
@@ -293,6 +308,12 @@ where
         if let Some(value) = table.get_mut(hash, &key) {
             return value.clone();
         }
+        if broken("init outside the lock") {
+            drop(table);
+            let made = init();
+            self.insert(key, made.clone());
+            return made;
+        }
         let room = table.room(&self.hasher);
         made = init();
         let answer = made.clone();
@@ -355,6 +376,26 @@ where
         self.reserve(entries.size_hint().0);
         entries.for_each(|(key, value)| self.insert(key, value));
     }
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L> RefUnwindSafe for LockedCache<K, V, S, L>
+where
+    K: RefUnwindSafe,
+    V: RefUnwindSafe,
+    S: RefUnwindSafe,
+    L: LockKind,
+{
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L> UnwindSafe for LockedCache<K, V, S, L>
+where
+    K: UnwindSafe,
+    V: UnwindSafe,
+    S: UnwindSafe,
+    L: LockKind,
+{
 }
 
 impl<K, V, S, L> Default for LockedCache<K, V, S, L>

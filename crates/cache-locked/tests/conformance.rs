@@ -22,6 +22,7 @@ macro_rules! locked_design {
                 }
             }
 
+            const STORES_HASHES: bool = false;
             const LEN: Consistency = Consistency::Snapshot;
             const CLEAR: Consistency = Consistency::Snapshot;
             const VISIT: Consistency = Consistency::Snapshot;
@@ -49,6 +50,7 @@ struct Naive;
 
 impl SequentialDesign for Naive {
     const NAME: &'static str = "naive";
+    const STORES_HASHES: bool = false;
     type Map<K: Key, V: Value, S: Hashing> = NaiveCache<K, V, S>;
 
     fn build<K: Key, V: Value, S: Hashing>(

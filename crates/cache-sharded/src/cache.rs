@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cache_api::DefaultHashBuilder;
 use cache_table::{Held, Lock, LockKind, MutexLock, ProbeHint, ReadGuard, Table, WriteGuard};
@@ -38,7 +39,21 @@ const SHARD_SHIFT: u32 = 32;
 /// stated, plus waiting for the lock of one shard.
 ///
 /// `Send` and `Sync` where the locks make it so: for mutexes, `Sync` when `K` and `V` are `Send` and `S` is `Sync`; for
-/// read-write locks, when all are `Send + Sync`.
+/// read-write locks, when all are `Send + Sync`:
+///
+/// ```compile_fail,E0277
+/// fn shared<T: Sync>() {}
+/// shared::<cache_sharded::ShardedRwCache<u8, std::cell::Cell<u8>>>(); // error: a Cell cannot be shared
+/// ```
+///
+/// Invariant in `K` and `V`, as everything that can be changed through a shared reference must be:
+///
+/// ```compile_fail
+/// use cache_sharded::ShardedCache;
+/// fn shorten<'a>(map: &'a ShardedCache<&'static str, u8>) -> &'a ShardedCache<&'a str, u8> {
+///     map // error: lifetime may not live long enough
+/// }
+/// ```
 pub struct StripedCache<
     K,
     V,
@@ -459,7 +474,7 @@ where
         let (hash, index) = self.route(key);
         if broken("the condition is not tested under the removing lock") {
             let holds = self.read(index).get(hash, key).is_some_and(condition);
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(20));
             return holds && self.write(index).remove(hash, key).is_some();
         }
         let entry = self.write(index).remove_if(hash, key, condition);
@@ -583,6 +598,28 @@ where
             table.publish(&self.shards[index].hint);
         }
     }
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L, P> RefUnwindSafe for StripedCache<K, V, S, L, P>
+where
+    K: RefUnwindSafe,
+    V: RefUnwindSafe,
+    S: RefUnwindSafe,
+    L: LockKind,
+    P: Padding,
+{
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L, P> UnwindSafe for StripedCache<K, V, S, L, P>
+where
+    K: UnwindSafe,
+    V: UnwindSafe,
+    S: UnwindSafe,
+    L: LockKind,
+    P: Padding,
+{
 }
 
 impl<K, V, S, L, P> Default for StripedCache<K, V, S, L, P>

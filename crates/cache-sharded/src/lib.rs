@@ -66,6 +66,8 @@ mod broken;
 mod cache;
 mod contract;
 mod padding;
+#[cfg(test)]
+mod tests;
 
 pub use crate::cache::{DEFAULT_SHARDS, MAX_SHARDS, ShardsError, StripedCache};
 pub use crate::padding::{Aligned128, Padded128, Padding, Plain, Unpadded};
@@ -95,3 +97,7 @@ pub type ShardedCache<K, V, S = DefaultHashBuilder> = StripedCache<K, V, S, Mute
 /// assert_eq!(cache.get("b"), Some(2));
 /// ```
 pub type ShardedRwCache<K, V, S = DefaultHashBuilder> = StripedCache<K, V, S, RwLock, Padded128>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

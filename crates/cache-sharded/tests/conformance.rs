@@ -9,6 +9,7 @@ macro_rules! sharded_design {
 
         impl Design for $design {
             const NAME: &'static str = $name;
+            const STORES_HASHES: bool = false;
             type Map<K: Key, V: Value, S: Hashing> = $map;
 
             fn build<K: Key, V: Value, S: Hashing>(capacity: Option<usize>, hasher: S) -> $map {
@@ -37,7 +38,6 @@ sharded_design!(OneShard, "one unpadded shard", StripedCache<K, V, S, cache_shar
 
 cache_conformance::suite!(mod sharded, Sharded);
 cache_conformance::suite!(mod sharded_rw, ShardedRw);
-cache_conformance::suite!(mod one_shard, OneShard);
+cache_conformance::sequential_suite!(mod one_shard, OneShard);
 cache_conformance::routed_suite!(mod sharded_routed, Sharded);
 cache_conformance::routed_suite!(mod sharded_rw_routed, ShardedRw);
-cache_conformance::routed_suite!(mod one_shard_routed, OneShard);

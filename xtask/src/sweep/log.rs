@@ -14,12 +14,12 @@ use crate::errors::usage;
 pub(crate) type Slot = (String, u32);
 
 /// The figures of one cell in one round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) round: u32,
     pub(crate) ns_per_op: f64,
-    pub(crate) bytes_per_op: f64,
-    pub(crate) allocs_per_op: f64,
+    /// The line as it stands in the file, with all its units, and the comment before it that belongs to it.
+    pub(crate) line: String,
 }
 
 /// What a `bench.txt` holds.
@@ -29,6 +29,8 @@ pub(crate) struct Contents {
     pub(crate) samples: BTreeMap<String, Vec<Sample>>,
     /// Cells in order of first appearance.
     pub(crate) cells: Vec<String>,
+    /// Configuration and units: whatever is neither a sample nor a comment.
+    pub(crate) head: String,
     /// Why a cell has no sample in a round. A later sample of the same round takes its failure away.
     pub(crate) failed: BTreeMap<Slot, String>,
     done: BTreeSet<Slot>,
@@ -40,7 +42,14 @@ impl Contents {
         let mut contents = Contents::default();
         let mut round = 0;
         let mut failed = HashMap::new();
+        let mut side_data = None;
         for line in text.lines() {
+            if line.starts_with("# sample ") {
+                side_data = Some(line);
+            } else if !line.starts_with(['#', 'B']) && !line.is_empty() {
+                contents.head.push_str(line);
+                contents.head.push('\n');
+            }
             if let Some(line) = Line::parse(line) {
                 match line {
                     Line::Begin { round: begun } => round = begun,
@@ -51,7 +60,11 @@ impl Contents {
                     } => {
                         failed.insert((cell.to_owned(), round), reason.to_owned());
                     }
-                    Line::Sample { cell, sample } => {
+                    Line::Sample { cell, mut sample } => {
+                        if let Some(side_data) = side_data.take() {
+                            sample.line.insert(0, '\n');
+                            sample.line.insert_str(0, side_data);
+                        }
                         // A sample counts once for its round; the first was there before any resumption.
                         if contents.done.insert((cell.to_owned(), round)) {
                             let samples =
@@ -122,16 +135,12 @@ impl Line<'_> {
         let mut sample = Sample {
             round: 0,
             ns_per_op: f64::NAN,
-            bytes_per_op: 0.0,
-            allocs_per_op: 0.0,
+            line: line.to_owned(),
         };
         while let Some(value) = words.next() {
             let value: f64 = value.parse().ok()?;
-            match words.next()? {
-                "ns/op" => sample.ns_per_op = value,
-                "B/op" => sample.bytes_per_op = value,
-                "allocs/op" => sample.allocs_per_op = value,
-                _ => {}
+            if words.next()? == "ns/op" {
+                sample.ns_per_op = value;
             }
         }
         let sound = iterations > 0 && sample.ns_per_op.is_finite() && sample.ns_per_op >= 0.0;
@@ -214,16 +223,16 @@ mod tests {
         assert!(contents.has("Cache/impl=a/mix=r90", 1) && contents.has("Cache/impl=a/mix=r90", 2));
         assert!(!contents.has("Cache/impl=a/mix=r50", 1));
         let samples = &contents.samples["Cache/impl=a/mix=r90"];
-        assert_eq!(
-            samples[0],
-            Sample {
-                round: 1,
-                ns_per_op: 12.3456,
-                bytes_per_op: 0.0,
-                allocs_per_op: 0.0
-            }
+        assert_eq!((samples[0].round, samples[0].ns_per_op), (1, 12.3456));
+        assert!(
+            samples[0].line.starts_with("# sample {"),
+            "the comment belongs to it"
         );
-        assert_eq!(samples[1].allocs_per_op, 2.0);
+        assert!(
+            samples[1].line.ends_with("2 allocs/op"),
+            "all units are kept"
+        );
+        assert_eq!(contents.head, "os: linux\nUnit ns/op better=lower\n");
         let reason = &contents.failed[&("Cache/impl=a/mix=r50".to_owned(), 1)];
         assert_eq!(reason, "wrong answer: 3 hits, 4 expected");
     }

@@ -25,6 +25,12 @@ pub(crate) enum Profile {
     Publication,
 }
 
+/// Time per sample of the quick profile, unless its cells are so many that they would not fit.
+const QUICK_SAMPLE_MS: u64 = 25;
+
+/// What the quick profile may take by the harness's estimate, with a reserve below three minutes.
+const QUICK_BUDGET_MS: f64 = 155_000.0;
+
 /// The version of `plan.json` this program writes and reads.
 const VERSION: u32 = 1;
 
@@ -131,9 +137,9 @@ impl Plan {
     pub(crate) fn draft(args: &Args, machine: &Machine) -> Result<Plan> {
         let profile = args.profile.unwrap_or(Profile::Quick);
         let (keys, count, benchtime) = match profile {
-            Profile::Quick => (100_000, 6, "25ms"),
-            Profile::Standard => (1_000_000, 10, "200ms"),
-            Profile::Publication => (1_000_000, 20, "1s"),
+            Profile::Quick => (100_000, 6, format!("{QUICK_SAMPLE_MS}ms")),
+            Profile::Standard => (1_000_000, 10, "200ms".to_owned()),
+            Profile::Publication => (1_000_000, 20, "1s".to_owned()),
         };
         let plan = Plan {
             version: VERSION,
@@ -148,10 +154,7 @@ impl Plan {
                     .clone()
                     .unwrap_or_else(|| default_threads(profile, machine)),
             ),
-            benchtime: args
-                .benchtime
-                .clone()
-                .unwrap_or_else(|| benchtime.to_owned()),
+            benchtime: args.benchtime.clone().unwrap_or(benchtime),
             allocator: args
                 .allocator
                 .clone()
@@ -232,34 +235,6 @@ impl Plan {
             .iter()
             .filter(|design| design.kind == "floor");
         self.floors = floors.map(|design| design.name.clone()).collect();
-        self.facts = harness.facts(&self.allocator)?;
-        if !self.facts.iter().any(|(key, _)| key == "commit") {
-            self.facts
-                .push(("commit".to_owned(), harness.commit().to_owned()));
-        }
-        let pin = if self.pin.is_empty() {
-            "none".to_owned()
-        } else {
-            join(&self.pin)
-        };
-        for (key, value) in [
-            ("keys", self.keys.to_string()),
-            ("key-length", self.key_length.to_string()),
-            ("value-size", self.value_size.to_string()),
-            ("benchtime", self.benchtime.clone()),
-            ("pin", pin),
-            (
-                "sweep",
-                self.profile
-                    .to_possible_value()
-                    .map_or(String::new(), |v| v.get_name().to_owned()),
-            ),
-        ] {
-            if !self.facts.iter().any(|(known, _)| known == key) {
-                self.facts.push((key.to_owned(), value));
-            }
-        }
-
         let known: Vec<&str> = inventory
             .designs
             .iter()
@@ -273,8 +248,53 @@ impl Plan {
             }
         }
         let parts = parts(args, inventory)?;
+        self.units = self.plan_units(args, harness, inventory, &parts)?;
+        if self.profile == Profile::Quick && args.benchtime.is_none() {
+            // Quick is a promise. More designs, or slower ones, get shorter samples; a flag has the last word.
+            let mut ms = QUICK_SAMPLE_MS;
+            while self.round_ms() * f64::from(self.count) > QUICK_BUDGET_MS && ms > 5 {
+                ms = (ms * 7 / 10).max(5);
+                self.benchtime = format!("{ms}ms");
+                self.units = self.plan_units(args, harness, inventory, &parts)?;
+            }
+        }
+        self.facts = self.head_facts(harness)?;
+        let measured: BTreeSet<&str> = self.units.iter().map(Unit::label).collect();
+        if let Some(names) = &args.designs
+            && let Some(name) = names.iter().find(|name| !measured.contains(name.as_str()))
+        {
+            let parts: Vec<&str> = parts.iter().map(Part::name).collect();
+            usage!("design '{name}' has no cells in {}", parts.join(", "));
+        }
+        self.base = match &args.base {
+            Some(base) if measured.contains(base.as_str()) => base.clone(),
+            Some(base) => usage!("--base {base} is not among the designs measured here"),
+            None if measured.contains("mutex") => "mutex".to_owned(),
+            None => {
+                let first = self
+                    .units
+                    .iter()
+                    .find(|unit| !self.floors.contains(&unit.design))
+                    .or(self.units.first());
+                first
+                    .map(|unit| unit.label().to_owned())
+                    .context("there is nothing to measure")?
+            }
+        };
+        Ok(self)
+    }
+
+    /// One unit for each chosen design in each phase or experiment it has cells in.
+    fn plan_units(
+        &self,
+        args: &Args,
+        harness: &Harness,
+        inventory: &Inventory,
+        parts: &[Part],
+    ) -> Result<Vec<Unit>> {
+        let mut units = Vec::new();
         let mut planned = BTreeSet::new();
-        for part in &parts {
+        for part in parts {
             let mut any = false;
             for design in &inventory.designs {
                 let floor = self.floors.contains(&design.name);
@@ -303,7 +323,11 @@ impl Plan {
                 if unit.cells.is_empty() {
                     continue;
                 }
-                any |= !floor;
+                any |= !floor
+                    || args
+                        .designs
+                        .as_ref()
+                        .is_some_and(|names| names.contains(&design.name));
                 let again = self.aa.then(|| {
                     let mut again = unit.clone();
                     again.alias = Some(format!("{}.again", unit.design));
@@ -312,35 +336,46 @@ impl Plan {
                     }
                     again
                 });
-                self.units.push(unit);
-                self.units.extend(again);
+                units.push(unit);
+                units.extend(again);
             }
             if !any && parts.len() == 1 {
                 usage!("none of the chosen designs belongs to {}", part.name());
             }
         }
-        let measured: BTreeSet<&str> = self.units.iter().map(Unit::label).collect();
-        if let Some(names) = &args.designs
-            && let Some(name) = names.iter().find(|name| !measured.contains(name.as_str()))
-        {
-            let parts: Vec<&str> = parts.iter().map(Part::name).collect();
-            usage!("design '{name}' has no cells in {}", parts.join(", "));
+        Ok(units)
+    }
+
+    /// The lines at the head of `bench.txt`: what the harness knows, and the settings of the sweep.
+    fn head_facts(&self, harness: &Harness) -> Result<Vec<(String, String)>> {
+        let mut facts = harness.facts(&self.allocator)?;
+        if !facts.iter().any(|(key, _)| key == "commit") {
+            facts.push(("commit".to_owned(), harness.commit().to_owned()));
         }
-        self.base = match &args.base {
-            Some(base) if measured.contains(base.as_str()) => base.clone(),
-            Some(base) => usage!("--base {base} is not among the designs measured here"),
-            None if measured.contains("mutex") => "mutex".to_owned(),
-            None => {
-                let first = self
-                    .units
-                    .iter()
-                    .find(|unit| !self.floors.contains(&unit.design));
-                first
-                    .map(|unit| unit.label().to_owned())
-                    .context("there is nothing to measure")?
-            }
+        let pin = if self.pin.is_empty() {
+            "none".to_owned()
+        } else {
+            join(&self.pin)
         };
-        Ok(self)
+        for (key, value) in [
+            ("keys", self.keys.to_string()),
+            ("key-length", self.key_length.to_string()),
+            ("value-size", self.value_size.to_string()),
+            ("benchtime", self.benchtime.clone()),
+            ("pin", pin),
+            (
+                "sweep",
+                self.profile
+                    .to_possible_value()
+                    .map_or(String::new(), |v| v.get_name().to_owned()),
+            ),
+        ] {
+            if !facts.iter().any(|(known, _)| known == key) {
+                facts.push((key.to_owned(), value));
+            }
+        }
+
+        Ok(facts)
     }
 
     /// The cells of one unit, as the harness plans them.

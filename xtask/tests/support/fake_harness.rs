@@ -4,7 +4,7 @@
 //! A fault is `KIND:DESIGN` or `KIND:DESIGN:PART-OF-A-CELL`, optionally with `@ROUND` behind it; commas separate
 //! several. Kinds: `wrong` (a failed line, then on), `die` (the process aborts before the cell), `tear` (it ends in
 //! the middle of the cell's line), `hang` (it never gets to the cell), `slow` (a tenth of a second for the cell),
-//! `garbage` (prints lines nobody knows), `nan` (a figure that is no number).
+//! `garbage` (prints lines nobody knows), `nan` (a figure that is no number), `costly` (high estimates in the plan).
 
 use std::io::Write as _;
 use std::process::exit;
@@ -162,7 +162,16 @@ fn run(args: &[String]) {
         cells.retain(|cell| wanted.contains(&cell.as_str()));
     }
     if args.iter().any(|arg| arg == "--plan") {
-        cells.iter().for_each(|cell| println!("{cell} 5.0"));
+        let time = required("--benchtime");
+        let ms: f64 = time.trim_end_matches("ms").parse().unwrap_or(1.0);
+        let factor = if fault("costly", &design, "", round) {
+            40.0
+        } else {
+            0.2
+        };
+        cells
+            .iter()
+            .for_each(|cell| println!("{cell} {:.1}", ms * factor));
         return;
     }
     println!(

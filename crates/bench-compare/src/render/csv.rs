@@ -112,7 +112,7 @@ impl Writer {
     }
 
     fn end(&mut self) {
-        let fields: Vec<String> = self.record.drain(..).map(quoted).collect();
+        let fields: Vec<String> = self.record.drain(..).map(|f| quoted(&f)).collect();
         self.out += &fields.join(",");
         self.out.push('\n');
         self.row += 1;
@@ -126,14 +126,14 @@ impl Writer {
     }
 }
 
-fn quoted(field: String) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     let needs = field == "\\."
         || field.contains(['"', ',', '\n', '\r'])
         || field.starts_with(char::is_whitespace);
     if needs {
         format!("\"{}\"", field.replace('"', "\"\""))
     } else {
-        field
+        field.to_owned()
     }
 }
 
@@ -170,9 +170,9 @@ mod tests {
 
     #[test]
     fn quoting() {
-        assert_eq!(quoted("a,b".into()), "\"a,b\"");
-        assert_eq!(quoted("say \"x\"".into()), "\"say \"\"x\"\"\"");
-        assert_eq!(quoted(" x".into()), "\" x\"");
-        assert_eq!(quoted("x y".into()), "x y");
+        assert_eq!(quoted("a,b"), "\"a,b\"");
+        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+        assert_eq!(quoted(" x"), "\" x\"");
+        assert_eq!(quoted("x y"), "x y");
     }
 }

@@ -4,8 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::format::Corpus;
 use crate::report::{Cell, Label, Report, Table};
-use crate::sample::{Comparison, shift_between};
-use crate::stats::multiple::holm;
+use crate::sample::{Comparison, holm_adjusted, shift_between};
 use crate::stats::shift::Shift;
 use crate::unit::{Better, UnitTable};
 
@@ -30,9 +29,13 @@ pub fn json(report: &Report, corpus: &Corpus) -> Value {
 
 /// The tables alone, with Holm-adjusted p over all comparisons of the report.
 pub fn json_tables(report: &Report) -> Value {
-    let comparisons = || report.tables.iter().flat_map(Table::comparisons);
-    let raw: Vec<f64> = comparisons().map(|(.., c)| c.p).collect();
-    let mut adjusted = holm(&raw).into_iter();
+    let comparisons: Vec<&Comparison> = report
+        .tables
+        .iter()
+        .flat_map(Table::comparisons)
+        .map(|(.., c)| c)
+        .collect();
+    let mut adjusted = holm_adjusted(&comparisons).into_iter();
     let tables = report.tables.iter().map(|table| {
         let mut rows = Vec::new();
         for (row, label) in table.rows.iter().enumerate() {
@@ -49,7 +52,7 @@ pub fn json_tables(report: &Report) -> Value {
                     "hi": number(cell.summary.hi),
                     "confidence": number(cell.summary.confidence),
                     "values": cell.sample.observations().iter().map(|o| number(o.value)).collect::<Vec<_>>(),
-                    "rounds": cell.sample.observations().iter().map(|o| o.round).collect::<Vec<_>>(),
+                    "rounds": cell.sample.observations().iter().map(|o| o.round.map(|r| r.number)).collect::<Vec<_>>(),
                     "warnings": cell.warnings.iter().chain(&cell.summary.warnings).collect::<Vec<_>>(),
                     "comparison": comparison,
                 })

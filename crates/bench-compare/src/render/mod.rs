@@ -13,7 +13,11 @@ pub use json::{json, json_tables};
 pub use markdown::markdown;
 pub use text::text;
 
-use crate::format::Corpus;
+pub(crate) use csv::quoted;
+pub(crate) use json::number;
+pub(crate) use markdown::escaped;
+
+use crate::format::{Corpus, Failure};
 use crate::report::{Report, Table};
 
 /// The lines `key: value` that stand before a table: the fields that differ from the table before it.
@@ -48,19 +52,36 @@ fn header_levels(table: &Table) -> Vec<Vec<(String, usize, usize)>> {
     levels
 }
 
-/// The samples that could not be taken, one line each; empty if there are none. They are part of every report.
+/// The samples that could not be taken, one line for each cell and reason; empty if there are none. They are part of
+/// every report.
 pub fn failures(report: &Report, corpus: &Corpus) -> String {
     if report.failures.is_empty() {
         return String::new();
+    }
+    let mut groups: Vec<(&Failure, Vec<String>)> = Vec::new();
+    for f in &report.failures {
+        let round = f.round.map_or_else(|| "?".to_owned(), |r| r.to_string());
+        let same = |(g, _): &(&Failure, Vec<String>)| {
+            (&g.cell, &g.reason, g.source) == (&f.cell, &f.reason, f.source)
+        };
+        match groups.iter().position(same) {
+            Some(at) => groups[at].1.push(round),
+            None => groups.push((f, vec![round])),
+        }
     }
     let mut out = format!(
         "failed samples ({}), which are in no figure above:\n",
         report.failures.len()
     );
-    for f in &report.failures {
-        let round = f.round.map_or_else(|| "?".to_owned(), |r| r.to_string());
+    for (f, rounds) in groups {
         let label = &corpus.sources[f.source].label;
-        out += &format!("  {} ({label}, round {round}): {}\n", f.cell, f.reason);
+        let noun = if rounds.len() == 1 { "round" } else { "rounds" };
+        out += &format!(
+            "  {} ({label}, {noun} {}): {}\n",
+            f.cell,
+            rounds.join(" "),
+            f.reason
+        );
     }
     out
 }

@@ -50,6 +50,26 @@ pub fn paired(pairs: &[(f64, f64)], confidence: f64) -> Option<Shift> {
     Some(invert(&averages, rank, true))
 }
 
+/// The shift as a difference instead of a ratio: estimate and ends of the interval, infinite for too few values.
+/// For samples that may hold zeros. NaN without values. O(nm log nm).
+pub fn difference(old: &[f64], new: &[f64], confidence: f64) -> (f64, f64, f64) {
+    let mut differences: Vec<f64> = new
+        .iter()
+        .flat_map(|b| old.iter().map(move |a| b - a))
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    let estimate = median::median(&differences);
+    let rank = rank_two_sample(old.len(), new.len(), confidence);
+    if rank == 0 || rank > differences.len() {
+        return (estimate, f64::NEG_INFINITY, f64::INFINITY);
+    }
+    (
+        estimate,
+        differences[rank - 1],
+        differences[differences.len() - rank],
+    )
+}
+
 fn logarithms(values: &[f64]) -> Option<Vec<f64>> {
     let usable = !values.is_empty() && values.iter().all(|v| *v > 0.0 && v.is_finite());
     usable.then(|| values.iter().map(|v| v.ln()).collect())

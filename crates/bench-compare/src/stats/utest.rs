@@ -199,37 +199,30 @@ impl Ranked {
             }
             return spread;
         }
-        // ways[k][w]: deals of the groups so far in which the first sample took k values and has twice U = w.
-        let mut ways = vec![vec![0u128; width]; n + 1];
-        ways[0][0] = 1;
+        // ways[k * width + w]: deals of the groups so far in which the first sample took k values and has twice
+        // U = w. A group of `size` adds to larger k only, or leaves a state as it is, so that the largest k first
+        // lets one table serve for all groups.
+        let mut ways = vec![0u128; (n + 1) * width];
+        ways[0] = 1;
         let mut seen = 0;
         for &size in &self.groups {
-            let mut next = vec![vec![0u128; width]; n + 1];
-            for (k, row) in ways.iter().enumerate().take(seen.min(n) + 1) {
+            for k in (0..=n.min(seen)).rev() {
                 let others = seen - k;
-                if others > m {
-                    continue;
-                }
-                for take in 0..=size.min(n - k) {
-                    let left = size - take;
-                    if others + left > m {
-                        continue;
-                    }
-                    let (step, weight) = (take * (2 * others + left), choose(size, take));
-                    for (w, count) in row
-                        .iter()
-                        .enumerate()
-                        .take(width - step)
-                        .filter(|(_, c)| **c > 0)
-                    {
-                        next[k + take][w + step] += weight * count;
+                let row = ways[k * width..(k + 1) * width].to_vec();
+                ways[k * width..(k + 1) * width].fill(0);
+                // The second sample has room for m values in all.
+                let least = (others + size).saturating_sub(m);
+                for take in least..=size.min(n - k) {
+                    let (step, weight) = (take * (2 * others + size - take), choose(size, take));
+                    let target = &mut ways[(k + take) * width + step..(k + take + 1) * width];
+                    for (slot, count) in target.iter_mut().zip(&row) {
+                        *slot += weight * count;
                     }
                 }
             }
             seen += size;
-            ways = next;
         }
-        ways.swap_remove(n)
+        ways.split_off(n * width)
     }
 
     #[cold]

@@ -1,0 +1,192 @@
+//! One test per rule of the protocol: it holds, and the variant of this crate that breaks it is noticed. The rule of
+//! the barrier needs a weak memory model: see `model.rs`.
+
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::Published;
+use crate::broken::switch;
+
+/// `check` passes as things are, and fails with the variant `broken` switched on.
+fn rule(broken: &'static str, check: fn()) {
+    {
+        let _on = switch::on("nothing");
+        check();
+    }
+    let _on = switch::on(broken);
+    assert!(
+        catch_unwind(check).is_err(),
+        "the broken variant `{broken}` goes unnoticed"
+    );
+}
+
+#[test]
+fn what_is_read_is_not_given_away() {
+    rule("nobody looks at the slots", || {
+        let published = Published::new(Arc::new(1));
+        let reading = published.read();
+        let freed = published.replace(Arc::new(2));
+        // The broken variant hands it out, and only this test's not dropping it keeps `reading` valid.
+        let kept = (freed.len(), *reading);
+        assert_eq!((kept, published.retired()), ((0, 1), 1));
+        drop(reading);
+        assert_eq!(published.reclaim(), [Arc::new(1)]);
+        assert_eq!((*published.read(), published.retired()), (2, 0));
+    });
+}
+
+#[test]
+fn only_what_is_read_is_kept() {
+    rule("any reader keeps everything", || {
+        let (a, b) = (Published::new(Arc::new(1)), Published::new(Arc::new(2)));
+        let _reading = a.read();
+        assert_eq!(b.replace(Arc::new(3)).len(), 1);
+        let _other = b.read();
+        assert_eq!(b.replace(Arc::new(4)).len(), 0);
+        assert_eq!(b.replace(Arc::new(5)).len(), 1);
+    });
+}
+
+#[test]
+fn a_snapshot_outlives_everything() {
+    let _as_is = switch::on("nothing");
+    let published = Published::new(Arc::new(String::from("old")));
+    let snapshot = published.snapshot();
+    assert_eq!(Arc::strong_count(&snapshot), 2);
+    drop(published.replace(Arc::new(String::from("new"))));
+    assert_eq!(Arc::strong_count(&snapshot), 1);
+    drop(published);
+    assert_eq!(*snapshot, "old");
+}
+
+#[test]
+fn readings_nest_deeper_than_a_thread_has_slots_and_end_in_any_order() {
+    let _as_is = switch::on("nothing");
+    let published = Published::new(Arc::new(0));
+    let mut readings = Vec::new();
+    for n in 1..=40 {
+        readings.push(published.read());
+        assert!(published.replace(Arc::new(n)).is_empty());
+    }
+    assert_eq!(
+        (
+            readings.iter().map(|reading| **reading).sum::<i32>(),
+            published.retired()
+        ),
+        ((0..40).sum(), 40)
+    );
+    while !readings.is_empty() {
+        readings.swap_remove(readings.len() / 2);
+        assert_eq!(published.reclaim().len(), 1);
+    }
+    assert_eq!(published.retired(), 0);
+}
+
+#[test]
+fn a_forgotten_reading_costs_memory_only() {
+    let _as_is = switch::on("nothing");
+    // Never freed: the forgotten slot shows its first value for ever, and would keep whatever another test puts there.
+    let published = Box::leak(Box::new(Published::new(Arc::new(1))));
+    std::mem::forget(published.read());
+    assert!(published.replace(Arc::new(2)).is_empty());
+    assert_eq!((*published.read(), published.retired()), (2, 1));
+}
+
+#[test]
+fn a_panic_ends_the_reading() {
+    let _as_is = switch::on("nothing");
+    let published = Published::new(Arc::new(1));
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _reading = published.read();
+        panic!("user code");
+    }));
+    assert!(panicked.is_err());
+    assert_eq!(published.replace(Arc::new(2)).len(), 1);
+}
+
+#[test]
+fn thread_local_destructors_may_read() {
+    let _as_is = switch::on("nothing");
+    static PUBLISHED: std::sync::LazyLock<Published<u8>> =
+        std::sync::LazyLock::new(|| Published::new(Arc::new(7)));
+    static READ: AtomicUsize = AtomicUsize::new(0);
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let (outer, inner) = (PUBLISHED.read(), PUBLISHED.read());
+            READ.fetch_add(usize::from(*outer + *inner), Ordering::Relaxed);
+        }
+    }
+    thread_local!(static LATE: RefCell<Vec<Late>> = const { RefCell::new(Vec::new()) });
+    thread_local!(static LATER: RefCell<Vec<Late>> = const { RefCell::new(Vec::new()) });
+    // Registered before and after this thread's first read: one of the two runs after the record was given back.
+    thread::spawn(|| {
+        LATE.with_borrow_mut(|late| late.push(Late));
+        assert_eq!(*PUBLISHED.read(), 7);
+        LATER.with_borrow_mut(|late| late.push(Late));
+    })
+    .join()
+    .expect("both may read");
+    assert_eq!(READ.load(Ordering::Relaxed), 28);
+    assert_eq!(PUBLISHED.replace(Arc::new(8)).len(), 1);
+}
+
+/// A value that knows whether it is alive.
+struct Canary {
+    alive: AtomicBool,
+    number: usize,
+}
+
+impl Drop for Canary {
+    fn drop(&mut self) {
+        self.alive.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn readers_never_see_the_dead_and_never_go_back() {
+    let _as_is = switch::on("nothing");
+    let new = |number| {
+        Arc::new(Canary {
+            alive: AtomicBool::new(true),
+            number,
+        })
+    };
+    let published = Published::new(new(0));
+    let writes = 3_000;
+    thread::scope(|scope| {
+        for snapshots in [false, true] {
+            let published = &published;
+            scope.spawn(move || {
+                let mut last = 0;
+                while last < writes {
+                    let number = if snapshots {
+                        let value = published.snapshot();
+                        assert!(value.alive.load(Ordering::Relaxed));
+                        value.number
+                    } else {
+                        let value = published.read();
+                        assert!(value.alive.load(Ordering::Relaxed));
+                        value.number
+                    };
+                    assert!(number >= last, "{number} after {last}");
+                    last = number;
+                }
+            });
+        }
+        for number in 1..=writes {
+            drop(published.replace(new(number)));
+        }
+    });
+    drop(published.reclaim());
+    assert_eq!(published.retired(), 0);
+}
+
+#[test]
+fn thread_safety_of_the_types() {
+    fn send_and_sync<T: Send + Sync>() {}
+    send_and_sync::<Published<Vec<u8>>>();
+}

@@ -1,0 +1,511 @@
+//! Every design and peer, one row each. This is the only file that names them.
+//!
+//! The order is the order of reports: the floor, the designs from the simplest synchronisation to the most involved,
+//! then the peers by kind (lock striping, lock-free tables, caches that evict, tries, whole-map publication).
+//!
+//! A row is `Name(type) = how a full map is made; facts`. The type is written for `K` and `V`, since the value-size
+//! phase measures other values than the core grid. A new design is one row here and one dependency in `Cargo.toml`.
+
+use std::time::Duration;
+
+use cache_cow::CowCache;
+use cache_locked::{MutexCache, NaiveCache, RwLockCache};
+use cache_persistent_trie::{Hamt256Cache, HamtCache};
+use cache_sharded::{ShardedCache, ShardedRwCache};
+
+use crate::floor::{Fault, Faulty, Noop};
+use crate::keys::{Key, Keys, Value};
+#[cfg(feature = "peers")]
+use crate::peers;
+use crate::programs::{self, Bench, Grid, PerOperation, Sample};
+use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk, one_by_one};
+
+/// What kind of thing a row is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Stores nothing: the cost of the loop.
+    Floor,
+    /// One of this workspace's crates.
+    Design,
+    /// A crate that the designs are measured against.
+    Peer,
+}
+
+impl Kind {
+    /// The name in `harness list`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::Design => "design",
+            Self::Peer => "peer",
+        }
+    }
+}
+
+/// Which cells a row takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Writes cost about as much as reads: the whole core grid (phase A), and D and E.
+    Grid,
+    /// A write copies the map: reads in phase B, a fixed number of writes in phase C.
+    Copying,
+    /// Cannot be shared between threads: the `sequential` experiment alone.
+    Alone,
+}
+
+/// What can be done with a row, compiled for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs {
+    /// One cell of the core grid.
+    pub grid: fn(&Grid, &Bench) -> Result<Sample, String>,
+    /// One operation on one thread.
+    pub per_operation: fn(PerOperation, usize, &Keys, u64) -> Duration,
+}
+
+impl Programs {
+    /// Those of a design that threads can share.
+    const fn shared<F: Family>() -> Self
+    where
+        F::Map<Key, Value>: Sync,
+    {
+        Self {
+            grid: programs::grid::<F>,
+            per_operation: programs::per_operation::<F>,
+        }
+    }
+
+    /// Those of a design that belongs to one thread.
+    const fn alone<F: Family>() -> Self {
+        Self {
+            grid: programs::grid_alone::<F>,
+            per_operation: programs::per_operation::<F>,
+        }
+    }
+}
+
+/// One row of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct Design {
+    /// The name in reports.
+    pub name: &'static str,
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// Which cells it takes part in.
+    pub class: Class,
+    /// The package it comes from.
+    pub package: &'static str,
+    /// What a read is, and whether the value is cloned, guarded or seen in place.
+    pub read: &'static str,
+    /// What a write is.
+    pub write: &'static str,
+    /// How the map is made before the clock starts: sized beforehand or not, in bulk or one by one.
+    pub fill: &'static str,
+    /// Whether it offers point-in-time views: `none`, `copy`, `whole map` or `per shard`.
+    pub snapshot: &'static str,
+    /// One line on how it synchronises.
+    pub idea: &'static str,
+    /// What can be done with it.
+    pub programs: Programs,
+}
+
+/// Writes the families and the slice out of the rows.
+macro_rules! rows {
+    ($(#[$slice_doc:meta])* $slice:ident: $(
+        $(#[$attribute:meta])*
+        $family:ident($map:ty) = |$entries:ident| $fill:expr, $programs:ident { $($fact:ident: $value:expr),* $(,)? }
+    )*) => {
+        $(
+            $(#[$attribute])*
+            struct $family;
+
+            $(#[$attribute])*
+            impl Family for $family {
+                type Map<K: MapKey, V: MapValue> = $map;
+
+                fn filled<K: MapKey, V: MapValue>($entries: impl ExactSizeIterator<Item = (K, V)>) -> $map {
+                    $fill
+                }
+            }
+        )*
+
+        $(#[$slice_doc])*
+        pub const $slice: &[Design] = &[$(
+            $(#[$attribute])*
+            Design { $($fact: $value),*, programs: Programs::$programs::<$family>() },
+        )*];
+    };
+}
+
+rows! {
+    /// All designs and peers; the order is that of reports.
+    REGISTRY:
+
+    NoopRow(Noop<V>) = |entries| Noop::filled(entries), shared {
+        name: "noop", kind: Kind::Floor, class: Class::Grid, package: "harness",
+        read: "one value, in place", write: "nothing", fill: "nothing", snapshot: "none",
+        idea: "stores nothing: what the loop itself costs",
+    }
+    NaiveRow(Via<NaiveCache<K, V>>) = |entries| {
+        in_bulk(NaiveCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, alone {
+        name: "naive", kind: Kind::Design, class: Class::Alone, package: "cache-locked",
+        read: "get_with, in place", write: "insert", fill: "sized, in bulk", snapshot: "none",
+        idea: "no synchronisation: the sequential baseline",
+    }
+    MutexRow(Via<MutexCache<K, V>>) = |entries| {
+        in_bulk(MutexCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "mutex", kind: Kind::Design, class: Class::Grid, package: "cache-locked",
+        read: "get_with, in place", write: "insert", fill: "sized, in bulk", snapshot: "none",
+        idea: "one mutex around one table",
+    }
+    RwLockRow(Via<RwLockCache<K, V>>) = |entries| {
+        in_bulk(RwLockCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "rwlock", kind: Kind::Design, class: Class::Grid, package: "cache-locked",
+        read: "get_with, in place", write: "insert", fill: "sized, in bulk", snapshot: "none",
+        idea: "one read-write lock around one table",
+    }
+    ShardedRow(Via<ShardedCache<K, V>>) = |entries| {
+        in_bulk(ShardedCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "sharded", kind: Kind::Design, class: Class::Grid, package: "cache-sharded",
+        read: "get_with, in place", write: "insert", fill: "sized, in bulk", snapshot: "none",
+        idea: "256 padded shards with a mutex each",
+    }
+    ShardedRwRow(Via<ShardedRwCache<K, V>>) = |entries| {
+        in_bulk(ShardedRwCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "sharded-rw", kind: Kind::Design, class: Class::Grid, package: "cache-sharded",
+        read: "get_with, in place", write: "insert", fill: "sized, in bulk", snapshot: "none",
+        idea: "256 padded shards with a read-write lock each",
+    }
+    CowRow(Via<CowCache<K, V>>) = |entries| {
+        in_bulk(CowCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "cow", kind: Kind::Design, class: Class::Copying, package: "cache-cow",
+        read: "get_with, in place", write: "insert, one copy each", fill: "sized, in bulk", snapshot: "whole map",
+        idea: "an atomic pointer to an immutable table; writers copy it",
+    }
+    HamtRow(Via<HamtCache<K, V>>) = |entries| {
+        in_bulk(HamtCache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "a persistent hash trie, 64-way, its root published by compare-and-swap",
+    }
+    Hamt256Row(Via<Hamt256Cache<K, V>>) = |entries| {
+        in_bulk(Hamt256Cache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt256", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "256 such tries, 32-way, each with its own root",
+    }
+    CtrieRow(Via<cache_ctrie::Map<K, V>>) = |entries| {
+        in_bulk(cache_ctrie::Map::with_hasher(hasher()), entries)
+    }, shared {
+        name: "ctrie", kind: Kind::Design, class: Class::Grid, package: "cache-ctrie",
+        read: "get_with, in place", write: "insert, one leaf", fill: "in bulk", snapshot: "whole map",
+        idea: "a concurrent hash trie on slot arrays, with snapshots and forks",
+    }
+    ActorRow(Via<cache_actor::Map<K, V>>) = |entries| {
+        in_bulk(cache_actor::Map::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "actor", kind: Kind::Design, class: Class::Grid, package: "cache-actor",
+        read: "get_with, run by the owner", write: "insert, a message", fill: "sized, in bulk", snapshot: "none",
+        idea: "owner threads and messages instead of locks",
+    }
+    #[cfg(feature = "peers")]
+    DashmapRow(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_capacity(entries.len()), entries),
+    shared {
+        name: "dashmap", kind: Kind::Peer, class: Class::Grid, package: "dashmap",
+        read: "get, guard", write: "insert", fill: "sized, one by one", snapshot: "none",
+        idea: "read-write-locked shards, four per core by default",
+    }
+    #[cfg(feature = "peers")]
+    Dashmap256Row(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_shards(256, entries.len()), entries),
+    shared {
+        name: "dashmap-256", kind: Kind::Peer, class: Class::Grid, package: "dashmap",
+        read: "get, guard", write: "insert", fill: "sized, one by one", snapshot: "none",
+        idea: "the same with 256 shards",
+    }
+    #[cfg(feature = "peers")]
+    SccHashMapRow(peers::SccHashMap<K, V>) = |entries| {
+        one_by_one(peers::SccHashMap::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "scc-hashmap", kind: Kind::Peer, class: Class::Grid, package: "scc",
+        read: "read_sync, in place", write: "upsert_sync", fill: "sized, one by one", snapshot: "none",
+        idea: "a lock per bucket",
+    }
+    #[cfg(feature = "peers")]
+    PapayaRow(peers::Papaya<K, V>) = |entries| one_by_one(peers::Papaya::with_capacity(entries.len()), entries),
+    shared {
+        name: "papaya", kind: Kind::Peer, class: Class::Grid, package: "papaya",
+        read: "pin().get, in place", write: "pin().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "a lock-free table with incremental resizing; one pin per operation",
+    }
+    #[cfg(feature = "peers")]
+    SccHashIndexRow(peers::SccHashIndex<K, V>) = |entries| {
+        one_by_one(peers::SccHashIndex::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "scc-hashindex", kind: Kind::Peer, class: Class::Grid, package: "scc",
+        read: "peek_with, in place", write: "entry_sync, then update or insert_entry", fill: "sized, one by one",
+        snapshot: "none", idea: "lock-free reads, a lock per bucket for writes; made for reading",
+    }
+    #[cfg(feature = "peers")]
+    FlurryRow(peers::Flurry<K, V>) = |entries| one_by_one(peers::Flurry::with_capacity(entries.len()), entries),
+    shared {
+        name: "flurry", kind: Kind::Peer, class: Class::Grid, package: "flurry",
+        read: "pin().get, in place", write: "pin().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "Java's ConcurrentHashMap; one pin per operation",
+    }
+    #[cfg(feature = "peers")]
+    QuickCacheRow(peers::QuickCache<K, V>) = |entries| {
+        one_by_one(peers::QuickCache::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "quick-cache", kind: Kind::Peer, class: Class::Grid, package: "quick_cache",
+        read: "get, a clone", write: "insert", fill: "sized (bound: twice the keys), one by one", snapshot: "none",
+        idea: "a sharded cache that evicts; never full here",
+    }
+    #[cfg(feature = "peers")]
+    MokaRow(peers::Moka<K, V>) = |entries| one_by_one(peers::Moka::with_capacity(entries.len()), entries), shared {
+        name: "moka", kind: Kind::Peer, class: Class::Grid, package: "moka",
+        read: "get, a clone", write: "insert", fill: "sized (bound: twice the keys), one by one", snapshot: "none",
+        idea: "a cache that evicts by frequency and recency; never full here",
+    }
+    #[cfg(feature = "peers")]
+    ContrieRow(peers::Contrie<K, V>) = |entries| one_by_one(peers::Contrie::new(), entries), shared {
+        name: "contrie", kind: Kind::Peer, class: Class::Grid, package: "contrie",
+        read: "get, a clone of the element's Arc", write: "insert", fill: "one by one", snapshot: "none",
+        idea: "a concurrent hash trie with epoch reclamation",
+    }
+    #[cfg(feature = "peers")]
+    ImblRow(peers::ImblArcSwap<K, V>) = |entries| peers::ImblArcSwap::filled(entries), shared {
+        name: "imbl-arcswap", kind: Kind::Peer, class: Class::Grid, package: "imbl",
+        read: "load().get, guard", write: "rcu(update)", fill: "one by one, published at once",
+        snapshot: "whole map", idea: "a persistent trie behind arc-swap",
+    }
+    #[cfg(feature = "peers")]
+    RpdsRow(peers::RpdsArcSwap<K, V>) = |entries| peers::RpdsArcSwap::filled(entries), shared {
+        name: "rpds-arcswap", kind: Kind::Peer, class: Class::Grid, package: "rpds",
+        read: "load().get, guard", write: "rcu(insert)", fill: "one by one, published at once",
+        snapshot: "whole map", idea: "a persistent trie behind arc-swap",
+    }
+    #[cfg(feature = "peers")]
+    HashMapRow(peers::HashMapArcSwap<K, V>) = |entries| peers::HashMapArcSwap::filled(entries), shared {
+        name: "hashmap-arcswap", kind: Kind::Peer, class: Class::Copying, package: "arc-swap",
+        read: "load().get, guard", write: "rcu(clone and insert)", fill: "sized, published at once",
+        snapshot: "whole map", idea: "std's HashMap behind arc-swap; writers copy it",
+    }
+}
+
+/// The environment variable that adds [`FAULTY`] to the registry, for the tests of the sweep.
+pub const TEST_DESIGNS_VARIABLE: &str = "HARNESS_TEST_DESIGNS";
+
+rows! {
+    /// Designs that break on purpose; not listed unless [`TEST_DESIGNS_VARIABLE`] is `1`.
+    FAULTY:
+
+    FaultyPanicsRow(Faulty<Via<MutexCache<K, V>>>) = |entries| {
+        Faulty::new(in_bulk(MutexCache::with_hasher(hasher()), entries), Fault::Panics)
+    }, shared {
+        name: "faulty-panics", kind: Kind::Design, class: Class::Grid, package: "harness",
+        read: "get_with, in place", write: "insert, or a panic", fill: "in bulk", snapshot: "none",
+        idea: "panics in every thousandth write, on purpose",
+    }
+    FaultyWrongRow(Faulty<Via<MutexCache<K, V>>>) = |entries| {
+        Faulty::new(in_bulk(MutexCache::with_hasher(hasher()), entries), Fault::LosesWrites)
+    }, shared {
+        name: "faulty-wrong", kind: Kind::Design, class: Class::Grid, package: "harness",
+        read: "get_with, in place", write: "insert, or nothing", fill: "in bulk", snapshot: "none",
+        idea: "loses every thousandth write, on purpose",
+    }
+}
+
+/// The rows in use: [`REGISTRY`], and [`FAULTY`] where the environment asks for it.
+pub fn all() -> impl Iterator<Item = &'static Design> {
+    let with_faulty = std::env::var_os(TEST_DESIGNS_VARIABLE).is_some_and(|value| value == "1");
+    REGISTRY
+        .iter()
+        .chain(FAULTY.iter().filter(move |_| with_faulty))
+}
+
+/// The row of that name.
+///
+/// # Errors
+///
+/// One line that names the known rows and the most similar one.
+pub fn find(name: &str) -> Result<&'static Design, String> {
+    if let Some(design) = all().find(|design| design.name == name) {
+        return Ok(design);
+    }
+    let names: Vec<&str> = all().map(|design| design.name).collect();
+    let meant =
+        nearest(name, &names).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+    Err(format!(
+        "unknown design `{name}`{meant} (known: {})",
+        names.join(", ")
+    ))
+}
+
+/// The name that differs from `wanted` in the fewest letters, if it does not differ in nearly all of them.
+#[must_use]
+pub fn nearest<'a>(wanted: &str, names: &[&'a str]) -> Option<&'a str> {
+    let (distance, name) = names
+        .iter()
+        .map(|name| (edits(wanted, name), *name))
+        .min()?;
+    (distance <= wanted.len().max(name.len()) / 2).then_some(name)
+}
+
+/// The letters to insert, delete or replace to turn `a` into `b` (Levenshtein).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The version of `package` that this program was built with.
+#[must_use]
+pub fn version_of(package: &str) -> &'static str {
+    const LOCK: &str = include_str!("../../Cargo.lock");
+    let wanted = format!("name = \"{package}\"\n");
+    LOCK.split("[[package]]\n")
+        .find_map(|entry| {
+            entry
+                .strip_prefix(wanted.as_str())?
+                .strip_prefix("version = \"")?
+                .split('"')
+                .next()
+        })
+        .unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Values;
+    use crate::programs::Benchtime;
+    use crate::workload::{Dist, Mix};
+
+    #[test]
+    fn names_are_unique_and_fit_into_benchmark_names() {
+        let mut names: Vec<&str> = REGISTRY
+            .iter()
+            .chain(FAULTY)
+            .map(|design| design.name)
+            .collect();
+        for name in &names {
+            assert!(
+                name.chars()
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+                "{name}"
+            );
+        }
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), REGISTRY.len() + FAULTY.len());
+    }
+
+    #[test]
+    fn packages_have_versions() {
+        for design in REGISTRY {
+            assert_ne!(version_of(design.package), "unknown", "{}", design.package);
+        }
+        assert_eq!(version_of("no-such-package"), "unknown");
+    }
+
+    #[test]
+    fn misspelt_names_are_understood() {
+        assert!(
+            find("shaded")
+                .unwrap_err()
+                .contains("did you mean `sharded`?")
+        );
+        assert!(!find("zzzzzzzzzzzz").unwrap_err().contains("did you mean"));
+        assert_eq!(edits("kitten", "sitting"), 3);
+        assert_eq!(edits("", "abc"), 3);
+    }
+
+    /// Every row, through the very programs that measure it: right answers, right contents.
+    #[test]
+    fn every_row_measures_and_verifies() {
+        let keys = Keys::new(3000, 16);
+        let bench = Bench::new(keys, 64, 1, Vec::new(), Benchtime::Ops(2000), 2);
+        for design in REGISTRY {
+            for mix in Mix::ALL {
+                let threads = if design.class == Class::Alone { 1 } else { 2 };
+                let least_writes = if design.class == Class::Copying && mix.reads < 100 {
+                    20
+                } else {
+                    0
+                };
+                let cell = Grid {
+                    dist: Dist::Zipf,
+                    mix,
+                    threads,
+                    least_writes,
+                };
+                let sample = (design.programs.grid)(&cell, &bench)
+                    .unwrap_or_else(|e| panic!("{}: {e}", design.name));
+                assert_eq!(sample.measured.ops, 2000, "{}", design.name);
+            }
+        }
+    }
+
+    /// Sequential correctness of each row beyond the grid: new keys, removal, misses.
+    #[test]
+    fn every_row_inserts_removes_and_misses() {
+        let keys = Keys::new(200, 16);
+        for design in REGISTRY.iter().filter(|design| design.kind != Kind::Floor) {
+            for operation in PerOperation::ALL {
+                let _ = (design.programs.per_operation)(operation, 100, &keys, 250);
+            }
+        }
+    }
+
+    #[test]
+    fn faults_are_noticed() {
+        let bench = Bench::new(
+            Keys::new(100, 16),
+            64,
+            1,
+            Vec::new(),
+            Benchtime::Ops(20_000),
+            2,
+        );
+        let cell = Grid {
+            dist: Dist::Uniform,
+            mix: Mix { reads: 10 },
+            threads: 2,
+            least_writes: 0,
+        };
+        let panics = (FAULTY[0].programs.grid)(&cell, &bench).unwrap_err();
+        assert!(
+            panics.starts_with("panic: faulty on purpose: a panic in write"),
+            "{panics}"
+        );
+        // A lost write shows where it was the only one of its key: many keys, few writes.
+        let bench = Bench::new(
+            Keys::new(100_000, 16),
+            64,
+            1,
+            Vec::new(),
+            Benchtime::Ops(50_000),
+            2,
+        );
+        let wrong = (FAULTY[1].programs.grid)(&cell, &bench).unwrap_err();
+        assert!(wrong.contains("lost a write"), "{wrong}");
+        assert_ne!(Values::new(4).old, Values::new(4).new);
+    }
+}
