@@ -285,9 +285,9 @@ where
     ///
     /// # Panics
     ///
-    /// If `f` panics, the map is unchanged. A call inside `f` that stores something for the same key of the same map (or
-    /// for a key with the same 64-bit hash), which would defeat every attempt, panics with a message that contains
-    /// `re-entrant`, and stores nothing. Anything else may be called.
+    /// If `f` panics, the map is unchanged. A call inside `f` that stores something for the same key of the same map
+    /// (or for a key with the same 64-bit hash), which would defeat every attempt, panics with a message that
+    /// contains `re-entrant`, and stores nothing. Anything else may be called.
     pub fn upsert<F>(&self, key: K, mut f: F)
     where
         F: FnMut(Option<&V>) -> V,

@@ -42,6 +42,37 @@ const TENT: usize = 0b0100;
 const FRZ: usize = 0b1000;
 const TAGS: usize = 0b1111;
 
+/// Whether words have room for sixteen bits of the hash: where addresses are 64 bits wide, of which 48 are used.
+const TAGGED: bool = usize::BITS == 64;
+/// Where the tag begins. (Without room for tags, beyond everything that is looked at.)
+const TAG_SHIFT: u32 = if TAGGED { 48 } else { 0 };
+const TAG: usize = if TAGGED { !0 << TAG_SHIFT } else { 0 };
+/// Where the same bits are in the hash.
+const HASH_TAG_SHIFT: u32 = 48;
+
+/// Whether small subtries are buckets.
+#[cfg(not(test))]
+#[inline(always)]
+pub(crate) const fn buckets() -> bool {
+    TAGGED
+}
+
+#[cfg(test)]
+thread_local! {
+    /// The protocol is the same with and without buckets; tests run both shapes.
+    pub(crate) static BUCKETS: std::cell::Cell<bool> = const { std::cell::Cell::new(TAGGED) };
+}
+
+#[cfg(test)]
+pub(crate) fn buckets() -> bool {
+    BUCKETS.get()
+}
+
+/// The largest bucket.
+pub(crate) const MAX_BUCKET: usize = 32;
+/// A bucket is replaced when a new entry would be stored further than this from where its probe begins.
+pub(crate) const PROBES: usize = 12;
+
 /// Slots of an array below the root.
 pub(crate) const WIDTH: usize = 16;
 /// Hash bits that such an array consumes.
@@ -54,11 +85,48 @@ pub(crate) struct Word(*mut ());
 impl Word {
     /// The empty slot.
     pub(crate) const EMPTY: Self = Self(null_mut());
+    /// A slot of a bucket that was emptied. It is not used again, so that a probe that ends at an empty slot has seen
+    /// every place where its key could be.
+    pub(crate) const TOMB: Self = Self(std::ptr::without_provenance_mut(REMOVAL));
 
     #[inline]
     pub(crate) fn new<T>(node: *mut T, kind: usize) -> Self {
         debug_assert!(node.addr() & TAGS == 0, "nodes are 16-aligned");
         Self(node.cast::<()>().map_addr(|address| address | kind))
+    }
+
+    /// The word with the tag of `hash`.
+    #[inline]
+    fn tagged(self, hash: u64) -> Self {
+        Self(
+            self.0.map_addr(|address| {
+                address | (((hash >> HASH_TAG_SHIFT) as usize) << TAG_SHIFT) & TAG
+            }),
+        )
+    }
+
+    /// Whether a leaf or list with this word can be of this hash.
+    #[inline]
+    pub(crate) fn may_be(self, hash: u64) -> bool {
+        ((self.0.addr() >> TAG_SHIFT) ^ (hash >> HASH_TAG_SHIFT) as usize) & (TAG >> TAG_SHIFT) == 0
+    }
+
+    /// The part of the hash that the tag shows, where it is in the hash.
+    pub(crate) fn tag_as_hash(self) -> u64 {
+        ((self.0.addr() & TAG) >> TAG_SHIFT) as u64 * (1 << HASH_TAG_SHIFT)
+    }
+
+    /// Whether this is a committed array with one slot per digit, not a bucket.
+    #[inline]
+    pub(crate) fn is_digit_array(self) -> bool {
+        self.0.addr() & (TAG | TAGS) == ARRAY
+    }
+
+    /// The slots of a bucket.
+    #[inline]
+    pub(crate) fn bucket_width(self) -> usize {
+        debug_assert!(self.kind() == ARRAY && !self.bare().is_digit_array());
+        1 << (self.0.addr() >> TAG_SHIFT)
     }
 
     /// All four low bits: equal to a bare kind exactly if the word is committed and not frozen.
@@ -82,10 +150,10 @@ impl Word {
         self.0.addr() & FRZ != 0
     }
 
-    /// Whether the slot is empty, frozen or not.
+    /// Whether the slot holds no node, frozen or not, used before or not.
     #[inline]
     pub(crate) fn is_empty(self) -> bool {
-        self.0.addr() & !FRZ == 0
+        self.0.addr() & !(TAG | TAGS) == 0
     }
 
     #[inline]
@@ -106,7 +174,7 @@ impl Word {
 
     #[inline]
     pub(crate) fn address<T>(self) -> *mut T {
-        self.0.map_addr(|address| address & !TAGS).cast()
+        self.0.map_addr(|address| address & !(TAG | TAGS)).cast()
     }
 
     /// The head of the node.
@@ -239,6 +307,9 @@ impl Slot {
         self.0.store(word.0, Relaxed);
     }
 }
+
+/// In a head's width: the array is a bucket.
+const BUCKET: u32 = 1 << 31;
 
 /// What every node begins with.
 #[repr(C)]
@@ -389,15 +460,10 @@ pub(crate) mod census {
         live::get()
     }
 
-    /// Starts again from zero, after a test that leaked on purpose.
-    pub(crate) fn forgive() {
-        live::add(-live::get());
-    }
-
     /// Starts again from zero, after an execution that ended in a panic.
     #[cfg(shuttle)]
     pub(crate) fn reset() {
-        forgive();
+        live::add(-live::get());
         release_quarantine();
     }
 
@@ -433,6 +499,8 @@ fn allocate<T>(layout: Layout) -> *mut T {
     if node.is_null() {
         handle_alloc_error(layout);
     }
+    // Systems hand out wider addresses only to those who ask for them.
+    assert!(node.addr() & TAG == 0, "an address of more than 48 bits");
     node
 }
 
@@ -483,13 +551,28 @@ impl<'g> Array<'g> {
             .pad_to_align()
     }
 
-    /// An array of empty slots, claimed once by the caller and unknown to anyone else.
+    /// An empty bucket of `width` slots.
+    pub(crate) fn bucket(generation: u64, width: usize) -> Self {
+        debug_assert!(width.is_power_of_two() && (4..=MAX_BUCKET).contains(&width));
+        Self::of(generation, width, BUCKET)
+    }
+
+    /// An array of empty slots, one per digit, claimed once by the caller and unknown to anyone else.
     pub(crate) fn allocate(generation: u64, width: usize) -> Self {
+        Self::of(generation, width, 0)
+    }
+
+    /// An array like this one: empty slots, as many, used in the same way.
+    pub(crate) fn like(self, generation: u64) -> Array<'g> {
+        Self::of(generation, self.width(), self.node().head.width & BUCKET)
+    }
+
+    fn of(generation: u64, width: usize, flag: u32) -> Self {
         let node = allocate::<ArrayNode>(Self::layout(width));
         // SAFETY: freshly allocated with room for the header and `width` slots, all of which are written here.
         unsafe {
             node.write(ArrayNode {
-                head: Head::new(width as u32),
+                head: Head::new(width as u32 | flag),
                 generation,
                 size: AtomicUsize::new(usize::MAX),
                 slots: [],
@@ -515,7 +598,31 @@ impl<'g> Array<'g> {
 
     #[inline]
     pub(crate) fn word(self) -> Word {
-        Word::new(self.node.as_ptr(), ARRAY)
+        let word = Word::new(self.node.as_ptr(), ARRAY);
+        if self.is_bucket() {
+            let tag = (self.width().trailing_zeros() as usize) << TAG_SHIFT;
+            return Word(word.0.map_addr(|address| address | tag));
+        }
+        word
+    }
+
+    /// Whether entries are found by probing, not by a digit of the hash.
+    #[inline]
+    pub(crate) fn is_bucket(self) -> bool {
+        self.node().head.width & BUCKET != 0
+    }
+
+    /// The slots of a bucket in the order in which a probe for `hash` looks at them. The same at every level of the
+    /// trie: it begins where the tag says.
+    ///
+    /// # Safety
+    ///
+    /// `width` is that of the array, a power of two.
+    #[inline]
+    pub(crate) unsafe fn probe(self, width: usize, hash: u64) -> impl Iterator<Item = &'g Slot> {
+        let start = (hash >> HASH_TAG_SHIFT) as usize;
+        // SAFETY: masked to the width.
+        (0..width).map(move |i| unsafe { self.slot_unchecked((start + i) & (width - 1)) })
     }
 
     #[inline]
@@ -524,7 +631,7 @@ impl<'g> Array<'g> {
     }
 
     pub(crate) fn width(self) -> usize {
-        self.node().head.width as usize
+        (self.node().head.width & !BUCKET) as usize
     }
 
     pub(crate) fn size(self) -> &'g AtomicUsize {
@@ -550,6 +657,17 @@ impl<'g> Array<'g> {
     pub(crate) fn digit(self, hash: u64, shift: u32) -> &'g Slot {
         // SAFETY: every array has at least sixteen slots, and the digit is below that.
         unsafe { self.slot_unchecked((hash >> shift) as usize & (WIDTH - 1)) }
+    }
+
+    /// Where a [`probe`](Self::probe) begins.
+    ///
+    /// # Safety
+    ///
+    /// As for `probe`.
+    #[inline]
+    pub(crate) unsafe fn probe_start(self, width: usize, hash: u64) -> *const Slot {
+        // SAFETY: masked to the width.
+        unsafe { self.slot_unchecked((hash >> HASH_TAG_SHIFT) as usize & (width - 1)) }
     }
 
     pub(crate) fn slots(self) -> impl Iterator<Item = &'g Slot> {
@@ -595,9 +713,9 @@ impl<K, V> Leaf<K, V> {
         unsafe { self.value.assume_init_ref() }
     }
 
-    /// Retains and returns the word for this leaf.
+    /// The word for this leaf.
     pub(crate) fn word(&self) -> Word {
-        Word::new(std::ptr::from_ref(self).cast_mut(), LEAF)
+        Word::new(std::ptr::from_ref(self).cast_mut(), LEAF).tagged(self.hash)
     }
 }
 
@@ -675,7 +793,8 @@ impl<K, V> Pending<K, V> {
     #[inline]
     pub(crate) fn word(&self) -> Word {
         assert!(self.valued, "an offered leaf has a value");
-        Word::new(self.leaf, LEAF)
+        // SAFETY: a leaf with a value is there, and is this owner's alone.
+        Word::new(self.leaf, LEAF).tagged(unsafe { (*self.leaf).hash })
     }
 
     /// The leaf has been committed: the trie owns it.
@@ -746,7 +865,7 @@ impl<K, V> List<K, V> {
                 entries: PhantomData,
             })
         };
-        Word::new(node, LIST)
+        Word::new(node, LIST).tagged(hash)
     }
 
     pub(crate) fn words(&self) -> &[Word] {
@@ -1011,7 +1130,7 @@ impl Dead {
             match word.kind() {
                 LEAF => free(word.address::<Leaf<K, V>>(), Layout::new::<Leaf<K, V>>()),
                 ARRAY => {
-                    let width = word.head().width as usize;
+                    let width = (word.head().width & !BUCKET) as usize;
                     free(word.address::<ArrayNode>(), Array::layout(width));
                 }
                 LIST => {

@@ -54,6 +54,7 @@ pub(crate) mod epoch {
     }
 
     /// Forgets what an execution that ended in a panic left behind.
+    #[cfg(test)]
     pub(crate) fn reset() {
         GLOBAL.with(|global| {
             let mut global = global.borrow_mut();
@@ -64,6 +65,7 @@ pub(crate) mod epoch {
     }
 
     /// How many deferred calls have not run yet.
+    #[cfg(test)]
     pub(crate) fn backlog() -> usize {
         GLOBAL.with(|global| global.borrow().queue.len())
     }

@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use crate::mutants::{self, Mutant};
 use crate::node::{
-    ARRAY, Array, BITS, Bin, Dead, Fate, LEAF, LIST, Leaf, List, NO, Pending, REMOVAL, Root,
-    Shared, Slot, UNDECIDED, Undertaker, WIDTH, Word, YES, next_generation, prefetch, removal,
-    retain, undo_retain,
+    ARRAY, Array, BITS, Bin, Dead, Fate, LEAF, LIST, Leaf, List, MAX_BUCKET, NO, PROBES, Pending,
+    REMOVAL, Root, Shared, Slot, UNDECIDED, Undertaker, WIDTH, Word, YES, buckets, next_generation,
+    prefetch, removal, retain, undo_retain,
 };
 use crate::reentry;
 use crate::sync::epoch::{self, Guard};
@@ -141,7 +141,7 @@ struct Place<'g> {
     used: u32,
 }
 
-/// Follows clean array words from `slot` of `array` as far as they go. Touches one line of each array.
+/// Follows clean words of digit arrays from `slot` of `array` as far as they go. Touches one line of each array.
 ///
 /// # Safety
 ///
@@ -155,7 +155,7 @@ unsafe fn follow<'g>(
 ) -> Place<'g> {
     loop {
         let word = slot.load();
-        if word.tags() != ARRAY {
+        if !word.is_digit_array() {
             return Place {
                 array,
                 slot,
@@ -198,6 +198,8 @@ where
                 let leaf = unsafe { place.word.leaf::<K, V>() }?;
                 return (leaf.hash == hash && leaf.key().borrow() == key).then_some(leaf);
             }
+            // SAFETY: as for this call; the word is that of a bucket.
+            ARRAY => return unsafe { find_in_bucket(world, place.word, hash, key) },
             LIST => {
                 // SAFETY: kind and life as for the array.
                 let list = unsafe { place.word.list::<K, V>() };
@@ -213,6 +215,67 @@ where
     }
 }
 
+/// The entry for `key` in a bucket. An absent key is absent at the moment at which the empty slot was read that ends
+/// the probe: a key moves only onwards, by being removed and stored again, and probes look in that order.
+///
+/// # Safety
+///
+/// As for [`find_below`]; `word` is a committed bucket.
+#[inline]
+unsafe fn find_in_bucket<'g, W, K, V, Q>(
+    world: &W,
+    word: Word,
+    hash: u64,
+    key: &Q,
+) -> Option<&'g Leaf<K, V>>
+where
+    W: World,
+    K: Borrow<Q> + 'g,
+    V: 'g,
+    Q: Eq + ?Sized,
+{
+    // SAFETY: passed on to the caller.
+    let bucket = unsafe { word.array() };
+    // SAFETY: the word of a bucket knows its width.
+    for slot in unsafe { bucket.probe(word.bucket_width(), hash) } {
+        let mut word = slot.load();
+        if word == Word::EMPTY {
+            return None;
+        }
+        if !word.may_be(hash) && !word.is_tentative() {
+            continue;
+        }
+        if word.tags() != LEAF {
+            // SAFETY: passed on to the caller.
+            word = unsafe { committed(world, bucket.generation(), slot) };
+            if mutants::on(Mutant::FrozenMaskMissing) && word.is_frozen() {
+                return None;
+            }
+            word = word.bare();
+            if word == Word::EMPTY {
+                return None;
+            }
+        }
+        // SAFETY: claimed by the bucket; kinds are tested.
+        unsafe {
+            if word.kind() == LEAF {
+                let leaf = word
+                    .leaf::<K, V>()
+                    .expect("the empty word is handled above");
+                if leaf.hash == hash && leaf.key().borrow() == key {
+                    return Some(leaf);
+                }
+            } else if word.kind() == LIST {
+                let list = word.list::<K, V>();
+                if list.hash == hash {
+                    return list.leaves().find(|leaf| leaf.key().borrow() == key);
+                }
+            }
+        }
+    }
+    None
+}
+
 /// Goes on from a word that is tentative or frozen.
 #[cold]
 unsafe fn follow_odd<'g, W: World>(world: &W, place: Place<'g>, hash: u64) -> Place<'g> {
@@ -223,7 +286,7 @@ unsafe fn follow_odd<'g, W: World>(world: &W, place: Place<'g>, hash: u64) -> Pl
     } else {
         word.bare()
     };
-    if word.kind() == ARRAY {
+    if word.is_digit_array() {
         // SAFETY: passed on to the caller.
         let array = unsafe { word.array() };
         // SAFETY: passed on to the caller.
@@ -441,8 +504,8 @@ impl<K, V> Trie<K, V> {
     #[inline]
     fn gcas(&self, generation: u64, slot: &Slot, old: Word, new: Word) -> Gcas {
         if mutants::on(Mutant::LateDeepWrite) {
-            // SAFETY: the node is the caller's.
             let settled = if new.kind() == REMOVAL {
+                // SAFETY: the node is the caller's.
                 unsafe { new.target() }
             } else {
                 new
@@ -553,7 +616,7 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             let root = self.root(guard, Flight::Help);
             let top = root.slot.load();
             if top.is_tentative() {
-                self.settle(guard, hash, &mut bin);
+                self.settle(guard, hash, false, &mut bin);
                 continue;
             }
             // SAFETY: the guard is older than all loads, as in `find`.
@@ -565,6 +628,16 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                     self.bits,
                     hash,
                 )
+            };
+            let (place, full) = match place.word.tags() {
+                ARRAY => match self.probe(place, root.generation, hash) {
+                    Some(probed) => probed,
+                    None => {
+                        self.settle(guard, hash, false, &mut bin);
+                        continue;
+                    }
+                },
+                _ => (place, false),
             };
             let word = place.word;
             let found = match word.tags() {
@@ -581,7 +654,7 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                     }
                 }
                 _ => {
-                    self.settle(guard, hash, &mut bin);
+                    self.settle(guard, hash, false, &mut bin);
                     continue;
                 }
             };
@@ -599,7 +672,11 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 && act == Act::Put
                 && found.is_some();
             if place.array.generation() != generation && !skip_renewal {
-                self.settle(guard, hash, &mut bin);
+                self.settle(guard, hash, false, &mut bin);
+                continue;
+            }
+            if act == Act::Put && full {
+                self.settle(guard, hash, true, &mut bin);
                 continue;
             }
             if act == Act::Put && (word.is_empty() || (found.is_some() && word.kind() == LEAF)) {
@@ -624,13 +701,68 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             }
             if self.edit_shape(&mut bin, hash, generation, place, found, act, pending) {
                 // The array in hand is looked at first: it is warm, and seldom contractible.
-                let below_root = place.used > self.bits;
+                let below_root = place.used > self.bits || place.array.is_bucket();
                 if act == Act::Remove && below_root && self.is_contractible(place.array) {
                     self.contract_path(guard, hash, &mut bin);
                 }
                 return found;
             }
         }
+    }
+
+    /// Where an entry of this hash is in the bucket at `place`, or else the slot that it would take; and whether a new
+    /// entry needs a bigger bucket first. `None` if the bucket is of `generation` and is being replaced.
+    #[inline]
+    fn probe<'g>(&self, place: Place<'g>, generation: u64, hash: u64) -> Option<(Place<'g>, bool)> {
+        // SAFETY: the caller is pinned since before it read the word, which is that of a bucket.
+        let array = unsafe { place.word.array() };
+        let mut last = None;
+        // SAFETY: the word of a bucket knows its width.
+        for (i, slot) in unsafe { array.probe(place.word.bucket_width(), hash) }.enumerate() {
+            let mut word = slot.load();
+            if word.tags() != LEAF {
+                // SAFETY: as above.
+                word = unsafe { committed(self, array.generation(), slot) };
+                if word.is_frozen() && array.generation() == generation {
+                    return None;
+                }
+                word = word.bare();
+            }
+            if word == Word::EMPTY {
+                return Some((
+                    Place {
+                        array,
+                        slot,
+                        word,
+                        used: place.used,
+                    },
+                    i >= PROBES,
+                ));
+            }
+            // SAFETY: as above; the word is occupied.
+            if word != Word::TOMB && word.may_be(hash) && unsafe { word.hash::<K, V>() } == hash {
+                return Some((
+                    Place {
+                        array,
+                        slot,
+                        word,
+                        used: place.used,
+                    },
+                    false,
+                ));
+            }
+            last = Some(slot);
+        }
+        let slot = last.expect("buckets have slots");
+        Some((
+            Place {
+                array,
+                slot,
+                word: Word::EMPTY,
+                used: place.used,
+            },
+            true,
+        ))
     }
 
     /// One attempt at the edits that change more than a leaf: splits, collision lists, removals.
@@ -660,7 +792,12 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         }
         let offer = match (word.kind(), found, act) {
             (LEAF, Some(_), Act::Remove) => {
-                let mut offer = Offer::plain(removal(Word::EMPTY));
+                let left = if place.array.is_bucket() {
+                    Word::TOMB
+                } else {
+                    Word::EMPTY
+                };
+                let mut offer = Offer::plain(removal(left));
                 offer.replaced = [Some(Dead::claim(word)), Some(Dead::shell(offer.word)), None];
                 offer
             }
@@ -670,13 +807,11 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 if list.hash == hash {
                     self.relist(generation, word, list, found, act, pending)
                 } else {
-                    split(
+                    beside(
                         generation,
                         place.used,
-                        word,
-                        list.hash,
-                        hash,
-                        pending.word(),
+                        (word, list.hash),
+                        (pending.word(), hash),
                     )
                 }
             }
@@ -688,7 +823,12 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                     let leaves = Box::new([word, pending.word()]);
                     Offer::plain(List::<K, V>::allocate(generation, hash, leaves))
                 } else {
-                    split(generation, place.used, word, other, hash, pending.word())
+                    beside(
+                        generation,
+                        place.used,
+                        (word, other),
+                        (pending.word(), hash),
+                    )
                 }
             }
         };
@@ -764,10 +904,11 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         offer
     }
 
-    /// Makes the way to `hash` fit to be written to, from the top: decides what is tentative, helps contractions
-    /// along, and renews arrays of older generations. It may stop early, at a race that it lost.
+    /// Makes the way to `hash` fit to be written to, from the top: decides what is tentative, helps contractions along,
+    /// renews arrays of older generations, and on request replaces a bucket that has no room for this hash. It may stop
+    /// early, at a race that it lost.
     #[cold]
-    fn settle(&self, guard: &Guard, hash: u64, bin: &mut Bin<'_, K, V>) {
+    fn settle(&self, guard: &Guard, hash: u64, grow: bool, bin: &mut Bin<'_, K, V>) {
         let root = self.root(guard, Flight::Help);
         let generation = root.generation;
         // The slot that is looked at belongs to `holder`'s array: the slot which holds that array, and the array.
@@ -778,7 +919,7 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             let word = unsafe { committed(self, generation, slot) };
             if word.is_frozen() {
                 let (above, array) = holder.expect("a root's slot is never frozen");
-                self.contract(generation, above, array, bin);
+                self.contract(generation, above, array, used, bin);
                 return;
             }
             if word.kind() != ARRAY {
@@ -791,6 +932,19 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                     Some(renewed) => array = renewed,
                     None => return,
                 }
+            }
+            if array.is_bucket() {
+                let place = Place {
+                    array,
+                    slot,
+                    word: array.word(),
+                    used,
+                };
+                let probed = self.probe(place, generation, hash);
+                if probed.is_none_or(|(_, full)| grow && full) {
+                    self.contract(generation, slot, array, used, bin);
+                }
+                return;
             }
             holder = Some((slot, array));
             if used == 0 {
@@ -813,8 +967,7 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         old: Array<'g>,
         bin: &mut Bin<'_, K, V>,
     ) -> Option<Array<'g>> {
-        let width = old.width();
-        let copy = Array::allocate(generation, width);
+        let copy = old.like(generation);
         for (from, to) in old.slots().zip(copy.slots()) {
             let word = if mutants::on(Mutant::CopyWithoutDeciding) {
                 let word = from.load();
@@ -869,13 +1022,21 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         };
     }
 
-    /// Replaces an array by the one entry that it still holds, or by nothing. `holder` is the slot that holds it;
-    /// both are of `generation`.
+    /// Replaces an array by the one entry that it still holds, or by nothing; and a bucket by one of the right size, or
+    /// by an array of digits where no bucket would do. `holder` is the slot that holds it; both are of `generation`,
+    /// and `used` bits of the hash lead to that slot.
     ///
     /// Freezing comes first: once all slots are frozen no write can slip into the array, so what is read from it is
     /// what it will hold for ever. Whoever meets a frozen slot in a live array helps with this.
     #[cold]
-    fn contract(&self, generation: u64, holder: &Slot, array: Array<'_>, bin: &mut Bin<'_, K, V>) {
+    fn contract(
+        &self,
+        generation: u64,
+        holder: &Slot,
+        array: Array<'_>,
+        used: u32,
+        bin: &mut Bin<'_, K, V>,
+    ) {
         if !mutants::on(Mutant::ContractWithoutFreezing) {
             for slot in array.slots() {
                 loop {
@@ -890,18 +1051,39 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 }
             }
         }
-        let mut occupied = array.slots().map(|slot| {
+        let mut tombs = false;
+        let mut words = Vec::new();
+        for slot in array.slots() {
             // SAFETY: as above.
-            unsafe { committed(self, generation, slot) }.bare()
-        });
-        let first = occupied.find(|word| !word.is_empty());
-        let second = occupied.find(|word| !word.is_empty());
-        let offered = match (first, second) {
-            (None, _) => removal(Word::EMPTY),
-            (Some(only), None) if only.kind() != ARRAY => removal(only),
+            let word = unsafe { committed(self, generation, slot) }.bare();
+            tombs |= word == Word::TOMB;
+            if !word.is_empty() {
+                words.push(word);
+            }
+        }
+        // Arrays of the offer below its top: freed with it when it is not committed.
+        let mut inner = Vec::new();
+        let offered = match words[..] {
+            [] => removal(Word::EMPTY),
+            [only] if !only.is_digit_array() => removal(only),
+            _ if array.is_bucket() => {
+                // Without tombs to get rid of, a bucket of the same size would be as full.
+                let least = if tombs { 0 } else { array.width() + 1 };
+                match bucket_width(words.len(), least) {
+                    Some(width) => bucket(generation, width, words.iter().copied()),
+                    None => {
+                        let items: Vec<(Word, u64)> = words
+                            .iter()
+                            // SAFETY: as above; a bucket holds leaves and lists.
+                            .map(|word| (*word, unsafe { word.hash::<K, V>() }))
+                            .collect();
+                        spread(generation, &items, used, &mut inner)
+                    }
+                }
+            }
             // Something came in between. The slots cannot thaw: a copy takes their place.
             _ => {
-                let copy = Array::allocate(generation, array.width());
+                let copy = array.like(generation);
                 for (from, to) in array.slots().zip(copy.slots()) {
                     to.set(from.load().bare());
                 }
@@ -910,6 +1092,10 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         };
         let outcome = self.gcas(generation, holder, array.word(), offered);
         if outcome != Gcas::Committed {
+            for word in inner {
+                // SAFETY: nobody follows a word that was not committed, so only the top of the offer has been seen.
+                unsafe { Dead::shell(word).free_shell::<K, V>() };
+            }
             self.discard(outcome, offered, bin);
             return;
         }
@@ -923,13 +1109,13 @@ impl<K: Shared, V: Shared> Trie<K, V> {
         }
     }
 
-    /// Whether the array holds nothing, or one entry and no array.
+    /// Whether the array holds nothing, or one leaf, list or bucket.
     fn is_contractible(&self, array: Array<'_>) -> bool {
         let mut entries = 0;
         for slot in array.slots() {
             // SAFETY: the caller is pinned since before it read the array's address.
             let word = unsafe { committed(self, array.generation(), slot) };
-            if word.kind() == ARRAY {
+            if word.bare().is_digit_array() {
                 return false;
             }
             entries += usize::from(!word.is_empty());
@@ -950,12 +1136,13 @@ impl<K: Shared, V: Shared> Trie<K, V> {
             let (mut holder, mut array) = (&root.slot, top);
             // SAFETY: the root array has `1 << bits` slots.
             let mut slot = unsafe { top.slot_unchecked(top_digit(hash, self.bits)) };
-            let mut used = self.bits;
-            loop {
+            // Bits that lead to `slot`, and to `holder`.
+            let (mut used, mut above) = (self.bits, 0);
+            while !array.is_bucket() {
                 // SAFETY: as above.
                 let word = unsafe { committed(self, array.generation(), slot) };
                 if word.is_frozen() && array.generation() == generation {
-                    self.contract(generation, holder, array, bin);
+                    self.contract(generation, holder, array, above, bin);
                     continue 'again;
                 }
                 if word.kind() != ARRAY {
@@ -963,19 +1150,19 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                 }
                 // SAFETY: as above.
                 (holder, array) = unsafe { (slot, word.array()) };
-                slot = array.digit(hash, used);
-                used += BITS;
+                above = used;
+                if !array.is_bucket() {
+                    slot = array.digit(hash, used);
+                    used += BITS;
+                }
             }
-            if used == self.bits
-                || !self.is_contractible(array)
-                || mutants::on(Mutant::NoContraction)
-            {
+            if above == 0 || !self.is_contractible(array) || mutants::on(Mutant::NoContraction) {
                 return;
             }
             if array.generation() == generation {
-                self.contract(generation, holder, array, bin);
+                self.contract(generation, holder, array, above, bin);
             } else {
-                self.settle(guard, hash, bin);
+                self.settle(guard, hash, false, bin);
             }
         }
     }
@@ -1107,15 +1294,13 @@ impl<K, V> Drop for Trie<K, V> {
     }
 }
 
-/// An offer of arrays that hold both the item that was there (a leaf or a list) and a new leaf of another hash.
-fn split(
-    generation: u64,
-    mut used: u32,
-    item: Word,
-    item_hash: u64,
-    hash: u64,
-    leaf: Word,
-) -> Offer {
+/// An offer of a bucket, or of arrays, that hold both the item that was there (a leaf or a list) and a new leaf of
+/// another hash.
+fn beside(generation: u64, mut used: u32, item: (Word, u64), new: (Word, u64)) -> Offer {
+    if buckets() {
+        return Offer::plain(bucket(generation, 4, [item.0, new.0]));
+    }
+    let ((item, item_hash), (leaf, hash)) = (item, new);
     let top = Array::allocate(generation, WIDTH);
     let mut offer = Offer::plain(top.word());
     let mut array = top;
@@ -1129,6 +1314,54 @@ fn split(
     array.digit(item_hash, used).set(item);
     array.digit(hash, used).set(leaf);
     offer
+}
+
+/// The width of a bucket for so many items and one more, at least `least`; `None` where it would be too wide.
+fn bucket_width(items: usize, least: usize) -> Option<usize> {
+    let width = (4 * (items + 1))
+        .div_ceil(3)
+        .max(least)
+        .max(4)
+        .next_power_of_two();
+    (width <= MAX_BUCKET).then_some(width)
+}
+
+/// A bucket of leaves and lists.
+fn bucket(generation: u64, width: usize, items: impl IntoIterator<Item = Word>) -> Word {
+    let bucket = Array::bucket(generation, width);
+    for item in items {
+        // SAFETY: the width is the bucket's.
+        let mut slots = unsafe { bucket.probe(width, item.tag_as_hash()) };
+        let free = slots.find(|slot| slot.load_quiet() == Word::EMPTY);
+        free.expect("a bucket is wider than it holds items")
+            .set(item);
+    }
+    bucket.word()
+}
+
+/// An array of digits with all `items` below it: as they are, or in buckets, or in further arrays. Notes the arrays
+/// below the top in `inner`.
+fn spread(generation: u64, items: &[(Word, u64)], used: u32, inner: &mut Vec<Word>) -> Word {
+    let array = Array::allocate(generation, WIDTH);
+    for digit in 0..WIDTH as u64 {
+        let group: Vec<(Word, u64)> = items
+            .iter()
+            .copied()
+            .filter(|(_, hash)| (hash >> used) % WIDTH as u64 == digit)
+            .collect();
+        let word = match (&group[..], bucket_width(group.len(), 0)) {
+            ([], _) => continue,
+            ([(only, _)], _) => *only,
+            (_, Some(width)) => bucket(generation, width, group.iter().map(|(word, _)| *word)),
+            // More than sixteen different hashes differ in a digit that is still to come.
+            (_, None) => spread(generation, &group, used + BITS, inner),
+        };
+        if word.kind() == ARRAY {
+            inner.push(word);
+        }
+        array.digit(digit, 0).set(word);
+    }
+    array.word()
 }
 
 /// How many lookups of a batch are under way at a time: enough to hide a cache miss behind the others, few enough
@@ -1169,6 +1402,7 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
             return;
         }
         let mut words = [Word::EMPTY; GROUP];
+        let mut guessed = [false; GROUP];
         let mut walking: [u8; GROUP] = std::array::from_fn(|i| i as u8);
         let mut walkers = filled;
         let mut used = bits;
@@ -1180,7 +1414,7 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
                     .as_mut()
                     .expect("walking lanes are filled");
                 let word = slot.load();
-                if word.tags() == ARRAY {
+                if word.is_digit_array() {
                     // SAFETY: as in `follow`.
                     *slot = unsafe { word.array() }.digit(*hash, used);
                     prefetch(*slot);
@@ -1188,11 +1422,34 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
                     left += 1;
                 } else {
                     words[lane as usize] = word;
-                    prefetch(word.address::<Leaf<K, V>>());
+                    if word.tags() == ARRAY {
+                        // SAFETY: as in `follow`; the word is that of a bucket.
+                        prefetch(unsafe { word.array().probe_start(word.bucket_width(), *hash) });
+                    } else {
+                        prefetch(word.address::<Leaf<K, V>>());
+                    }
                 }
             }
             walkers = left;
             used += BITS;
+        }
+        for (i, lane) in lanes.iter().take(filled).enumerate() {
+            let (hash, ..) = lane.expect("filled above");
+            if words[i].tags() == ARRAY {
+                // The first leaf with this tag is nearly always the one.
+                // SAFETY: as in `follow`; the word is that of a bucket.
+                let mut slots = unsafe { words[i].array().probe(words[i].bucket_width(), hash) };
+                let candidate = slots
+                    .by_ref()
+                    .map(Slot::load)
+                    .take_while(|word| *word != Word::EMPTY)
+                    .find(|word| word.tags() == LEAF && word.may_be(hash));
+                if let Some(candidate) = candidate {
+                    prefetch(candidate.address::<Leaf<K, V>>());
+                    words[i] = candidate;
+                    guessed[i] = true;
+                }
+            }
         }
         for (i, lane) in lanes.iter().take(filled).enumerate() {
             let (hash, key, _) = lane.expect("filled above");
@@ -1201,7 +1458,13 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
                 unsafe { words[i].leaf::<K, V>() }
                     .filter(|leaf| leaf.hash == hash && leaf.key().borrow() == key)
             } else {
-                // Tentative, frozen or a list: rare, and the lines are warm by now.
+                None
+            };
+            let sure = found.is_some() || (words[i].tags() == LEAF && !guessed[i]);
+            // Tentative, frozen, a list, a bucket without the key: rarer, and the lines are warm by now.
+            let found = if sure {
+                found
+            } else {
                 // SAFETY: as for this call.
                 unsafe { find_below(world, top, bits, hash, key) }
             };
@@ -1348,12 +1611,13 @@ impl<'v, K, V> Iterator for Leaves<'v, K, V> {
                 },
                 // SAFETY: claimed by the array.
                 LIST => self.list = unsafe { word.list::<K, V>() }.words().iter(),
-                _ => {
+                LEAF => {
                     // SAFETY: claimed by the array.
                     if let Some(leaf) = unsafe { word.leaf() } {
                         return Some(leaf);
                     }
                 }
+                _ => debug_assert_eq!(word, Word::TOMB),
             }
         }
     }

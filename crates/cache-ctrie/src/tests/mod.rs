@@ -10,7 +10,7 @@ mod model;
 
 use std::sync::Arc;
 
-use crate::node::{Leaf, Pending};
+use crate::node::{BUCKETS, Leaf, Pending};
 use crate::sync::epoch;
 use crate::trie::{Act, Trie, View};
 
@@ -150,4 +150,12 @@ fn shallow(key: u64) -> u64 {
 /// Four hashes for all keys.
 fn colliding(key: u64) -> u64 {
     (key % 4) << 60
+}
+
+/// Runs `body` twice: with buckets, and with arrays only.
+fn both_shapes(body: impl Fn()) {
+    body();
+    BUCKETS.set(false);
+    body();
+    BUCKETS.set(true);
 }

@@ -17,13 +17,13 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
-use super::{Numbers, colliding, shallow};
+use super::{Numbers, both_shapes, colliding, shallow};
 use crate::mutants::{self, Mutant};
-use crate::node::census;
+use crate::node::{BUCKETS, census};
 use crate::sync::epoch;
 
 /// Schedules of each kind for a scenario that must pass.
-const SCHEDULES: usize = 1_500;
+const SCHEDULES: usize = 800;
 /// Schedules of each kind within which a mutant must be caught.
 const MUTANT_SCHEDULES: usize = 20_000;
 
@@ -55,14 +55,17 @@ fn passes(scenario: fn()) {
         .ok()
         .and_then(|n| n.parse().ok())
         .unwrap_or(SCHEDULES);
-    explore(scenario, schedules);
+    both_shapes(|| explore(scenario, schedules));
 }
 
 /// The scenario must fail with the mutant on.
 fn killed(mutant: Mutant, scenario: fn()) {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        mutants::with(Some(mutant), || explore(scenario, MUTANT_SCHEDULES));
+        mutants::with(Some(mutant), || {
+            both_shapes(|| explore(scenario, MUTANT_SCHEDULES))
+        });
     }));
+    BUCKETS.set(true);
     epoch::reset();
     census::reset();
     assert!(outcome.is_err(), "{mutant:?} survived");
