@@ -26,6 +26,8 @@ impl<V> Noop<V> {
 }
 
 impl<K, V> Subject<K, V> for Noop<V> {
+    const STORES: bool = false;
+
     #[inline]
     fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R> {
         black_box(key);

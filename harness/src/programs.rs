@@ -5,7 +5,7 @@ mod grid;
 mod per_operation;
 
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
-pub use per_operation::{PerOperation, run as per_operation};
+pub use per_operation::{PerOperation, Prepared, run as per_operation};
 
 use std::cell::OnceCell;
 use std::time::Duration;

@@ -6,8 +6,6 @@
 //! A row is `Name(type) = how a full map is made; facts`. The type is written for `K` and `V`, since the value-size
 //! phase measures other values than the core grid. A new design is one row here and one dependency in `Cargo.toml`.
 
-use std::time::Duration;
-
 use cache_cow::CowCache;
 use cache_locked::{MutexCache, NaiveCache, RwLockCache};
 use cache_persistent_trie::{Hamt256Cache, HamtCache};
@@ -17,7 +15,7 @@ use crate::floor::{Fault, Faulty, Noop, Slowed};
 use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
-use crate::programs::{self, Bench, Grid, PerOperation, Sample};
+use crate::programs::{self, Bench, Grid, PerOperation, Prepared, Sample};
 use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk, one_by_one};
 
 /// What kind of thing a row is.
@@ -60,7 +58,7 @@ pub struct Programs {
     /// One cell of the core grid.
     pub grid: fn(&Grid, &Bench) -> Result<Sample, String>,
     /// One operation on one thread.
-    pub per_operation: fn(PerOperation, usize, &Keys, u64) -> Duration,
+    pub per_operation: fn(PerOperation, usize, &Keys) -> Prepared,
 }
 
 impl Programs {
@@ -493,7 +491,8 @@ mod tests {
         let keys = Keys::new(200, 16);
         for design in REGISTRY.iter().filter(|design| design.kind != Kind::Floor) {
             for operation in PerOperation::ALL {
-                let _ = (design.programs.per_operation)(operation, 100, &keys, 250);
+                let mut prepared = (design.programs.per_operation)(operation, 100, &keys);
+                let _ = (prepared(250), prepared(7));
             }
         }
     }

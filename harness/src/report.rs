@@ -110,19 +110,19 @@ fn result_line(name: &str, sample: &Sample) -> String {
     let mut line = format!("Benchmark{name}\t{}", measured.ops);
     let mut push = |value: f64, unit: &str| line.push_str(&format!("\t{} {unit}", digits(value)));
     push(measured.wall.as_nanos() as f64 / ops as f64, "ns/op");
-    // Go rounds these two down to whole numbers; a thousandth tells "never" from "rarely".
-    push(
-        (measured.allocated.allocated as f64 / ops as f64 * 1000.0).floor() / 1000.0,
-        "B/op",
-    );
-    push(
-        (measured.allocated.allocations as f64 / ops as f64 * 1000.0).floor() / 1000.0,
-        "allocs/op",
-    );
+    // Go rounds these two down to whole numbers. A hundredth still shows what one operation in a hundred allocates,
+    // and hides the few bytes that a lock allocates once when two threads first meet at it.
+    push(hundredths(measured.allocated.allocated, ops), "B/op");
+    push(hundredths(measured.allocated.allocations, ops), "allocs/op");
     for &(value, unit) in &sample.extra {
         push(value, unit);
     }
     line
+}
+
+/// A quotient, rounded down to hundredths.
+fn hundredths(count: u64, ops: u64) -> f64 {
+    (count as f64 / ops as f64 * 100.0).floor() / 100.0
 }
 
 /// At least seven significant digits: fewer make ties where there are none, and ties weaken every rank test.

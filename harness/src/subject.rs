@@ -26,6 +26,9 @@ impl<V: Clone + Send + Sync + 'static> MapValue for V {}
 /// It is not [`Cache`] itself for the sake of peers whose lookups ask more of a key than `Hash + Eq`, and of the
 /// floor, which stores nothing. Every call is resolved at compile time.
 pub trait Subject<K, V> {
+    /// Whether it keeps what is written. Only the floor does not, and its contents are not compared.
+    const STORES: bool = true;
+
     /// Runs `f` on the value for `key`.
     fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R>;
     /// Stores `value` for `key`, whether or not there is one.
@@ -62,7 +65,7 @@ impl<K: Hash + Eq + Sync, V, C: Cache<K, V>> Subject<K, V> for Via<C> {
 }
 
 /// One design for all key and value types: what a registry row stands for.
-pub trait Family {
+pub trait Family: 'static {
     /// The design's map.
     type Map<K: MapKey, V: MapValue>: Subject<K, V>;
 

@@ -6,6 +6,9 @@ use crate::programs::{Bench, Benchtime, Grid, Sample};
 use crate::registry::{Class, Design, Kind};
 use crate::workload::{Dist, Mix};
 
+/// The cells of a design for these numbers of threads; none where it takes no part.
+pub type CellsOf = fn(&Design, &[usize]) -> Vec<Cell>;
+
 /// One phase of the sweep, or one named experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
@@ -16,7 +19,7 @@ pub struct Sweep {
     /// What varies.
     pub axes: &'static str,
     /// The cells of a design; `None` where they cannot be measured yet. A design that takes no part has none.
-    pub cells: Option<fn(&Design, &[usize]) -> Vec<Cell>>,
+    pub cells: Option<CellsOf>,
 }
 
 /// One thing to measure, and the name of its line.

@@ -200,6 +200,9 @@ where
             keys.len()
         ));
     }
+    if !M::STORES {
+        return Ok(());
+    }
     let mut written = vec![false; keys.len()];
     for (stream, &cursor) in streams.iter().zip(cursors) {
         let ran = usize::try_from(cursor)
