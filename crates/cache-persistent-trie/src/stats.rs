@@ -2,15 +2,27 @@
 
 /// How often a write of this map had to try again.
 #[cfg(feature = "stats")]
-#[derive(Default)]
 pub(crate) struct Stats(crossbeam_utils::CachePadded<std::sync::atomic::AtomicU64>);
 
 /// Without the feature `stats`: nothing.
 #[cfg(not(feature = "stats"))]
-#[derive(Default)]
 pub(crate) struct Stats;
 
 impl Stats {
+    /// None lost yet.
+    #[cfg(feature = "stats")]
+    pub(crate) const fn new() -> Self {
+        Self(crossbeam_utils::CachePadded::new(
+            std::sync::atomic::AtomicU64::new(0),
+        ))
+    }
+
+    /// Nothing.
+    #[cfg(not(feature = "stats"))]
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
     /// Counts one attempt that was not published.
     #[inline(always)]
     pub(crate) fn lost_race(&self) {

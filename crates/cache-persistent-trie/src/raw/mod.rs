@@ -89,7 +89,7 @@ impl<K, V, const W: usize> Single<K, V, W> {
         Self {
             cell: CachePadded::new(adopt(whole, base, generation)),
             limbo: Limbo::new(),
-            stats: Stats::default(),
+            stats: Stats::new(),
         }
     }
 
@@ -173,7 +173,7 @@ impl<K, V, const W: usize> Parted<K, V, W> {
             cells,
             clock: CachePadded::new(Epochs::new()),
             limbo: Limbo::new(),
-            stats: Stats::default(),
+            stats: Stats::new(),
         }
     }
 
