@@ -100,3 +100,55 @@ impl<K, V, M: Subject<K, V>> Subject<K, V> for Faulty<M> {
         self.inner.count()
     }
 }
+
+/// The environment variable with the number of steps that a [`Slowed`] map adds to each operation.
+pub const SLOW_STEPS_VARIABLE: &str = "HARNESS_SLOW_STEPS";
+
+/// Answers as the map inside does, a little later: for showing which slowdowns a comparison finds.
+#[derive(Debug)]
+pub struct Slowed<M> {
+    inner: M,
+    steps: u32,
+}
+
+impl<M> Slowed<M> {
+    /// A map that answers as `inner` does; the delay is read from the environment ([`SLOW_STEPS_VARIABLE`], 16 unless
+    /// it is a number).
+    pub fn new(inner: M) -> Self {
+        let steps = std::env::var(SLOW_STEPS_VARIABLE).ok();
+        Self {
+            inner,
+            steps: steps.and_then(|steps| steps.parse().ok()).unwrap_or(16),
+        }
+    }
+
+    /// A chain of dependent steps, some cycles each.
+    #[inline]
+    fn delay(&self) {
+        let mut x = u64::from(self.steps);
+        for _ in 0..self.steps {
+            x = black_box(x.wrapping_mul(5).rotate_left(7));
+        }
+        black_box(x);
+    }
+}
+
+impl<K, V, M: Subject<K, V>> Subject<K, V> for Slowed<M> {
+    fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R> {
+        self.delay();
+        self.inner.read(key, f)
+    }
+
+    fn write(&self, key: K, value: V) {
+        self.delay();
+        self.inner.write(key, value);
+    }
+
+    fn erase(&self, key: &K) {
+        self.inner.erase(key);
+    }
+
+    fn count(&self) -> usize {
+        self.inner.count()
+    }
+}

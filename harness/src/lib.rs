@@ -22,6 +22,7 @@ pub mod cli;
 pub mod floor;
 pub mod keys;
 pub mod machine;
+pub mod parking;
 #[cfg(feature = "peers")]
 pub mod peers;
 pub mod programs;

@@ -83,6 +83,44 @@ impl<K: MapKey, V: MapValue> Dashmap<K, V> {
 }
 
 adapter! {
+    /// What people write by hand: a `parking_lot` mutex around a hashbrown map.
+    HandMutex(parking_lot::Mutex<hashbrown::HashMap<K, V, H>>)
+    read(map, key, f) { map.lock().get(key).map(f) }
+    write(map, key, value) { map.lock().insert(key, value); }
+    erase(map, key) { map.lock().remove(key); }
+    count(map) { map.lock().len() }
+}
+
+impl<K: MapKey, V: MapValue> HandMutex<K, V> {
+    /// With room for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(parking_lot::Mutex::new(
+            hashbrown::HashMap::with_capacity_and_hasher(capacity, hasher()),
+        ))
+    }
+}
+
+adapter! {
+    /// The same with `parking_lot`'s read-write lock.
+    HandRwLock(parking_lot::RwLock<hashbrown::HashMap<K, V, H>>)
+    read(map, key, f) { map.read().get(key).map(f) }
+    write(map, key, value) { map.write().insert(key, value); }
+    erase(map, key) { map.write().remove(key); }
+    count(map) { map.read().len() }
+}
+
+impl<K: MapKey, V: MapValue> HandRwLock<K, V> {
+    /// With room for `capacity` entries.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self(parking_lot::RwLock::new(
+            hashbrown::HashMap::with_capacity_and_hasher(capacity, hasher()),
+        ))
+    }
+}
+
+adapter! {
     /// `papaya`: a lock-free table; one pin for each operation, as its documentation begins with.
     Papaya(papaya::HashMap<K, V, H>)
     read(map, key, f) { map.pin().get(key).map(f) }

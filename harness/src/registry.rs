@@ -11,9 +11,10 @@ use std::sync::Arc;
 use cache_api::Routed;
 use cache_cow::CowCache;
 use cache_locked::{MutexCache, NaiveCache, RwLockCache};
+use cache_persistent_trie::{Hamt256Cache, HamtCache};
 use cache_sharded::{ShardedCache, ShardedRwCache};
 
-use crate::floor::{Fault, Faulty, Noop};
+use crate::floor::{Fault, Faulty, Noop, Slowed};
 use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
@@ -200,6 +201,50 @@ rows! {
         read: "get_with, in place", write: "insert, one copy each", fill: "sized, in bulk", snapshot: "whole map",
         idea: "an atomic pointer to an immutable table; writers copy it",
     }
+    HamtRow(Via<HamtCache<K, V>>) = |entries| {
+        in_bulk(HamtCache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "a persistent hash trie, 64-way, its root published by compare-and-swap",
+    }
+    Hamt256Row(Via<Hamt256Cache<K, V>>) = |entries| {
+        in_bulk(Hamt256Cache::with_hasher(hasher()), entries)
+    }, shared {
+        name: "hamt256", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
+        read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
+        idea: "256 such tries, 32-way, each with its own root",
+    }
+    CtrieRow(Via<cache_ctrie::Map<K, V>>) = |entries| {
+        in_bulk(cache_ctrie::Map::with_hasher(hasher()), entries)
+    }, shared {
+        name: "ctrie", kind: Kind::Design, class: Class::Grid, package: "cache-ctrie",
+        read: "get_with, in place", write: "insert, one leaf", fill: "in bulk", snapshot: "whole map",
+        idea: "a concurrent hash trie on slot arrays, with snapshots and forks",
+    }
+    ActorRow(Via<cache_actor::Map<K, V>>) = |entries| {
+        in_bulk(cache_actor::Map::with_capacity_and_hasher(entries.len(), hasher()), entries)
+    }, shared {
+        name: "actor", kind: Kind::Design, class: Class::Grid, package: "cache-actor",
+        read: "get_with, run by the owner", write: "insert, a message", fill: "sized, in bulk", snapshot: "none",
+        idea: "owner threads and messages instead of locks",
+    }
+    #[cfg(feature = "peers")]
+    HandMutexRow(peers::HandMutex<K, V>) = |entries| {
+        one_by_one(peers::HandMutex::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "hand-mutex", kind: Kind::Peer, class: Class::Grid, package: "parking_lot",
+        read: "lock().get, in place", write: "lock().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "a mutex around hashbrown's map, written by hand",
+    }
+    #[cfg(feature = "peers")]
+    HandRwLockRow(peers::HandRwLock<K, V>) = |entries| {
+        one_by_one(peers::HandRwLock::with_capacity(entries.len()), entries)
+    }, shared {
+        name: "hand-rwlock", kind: Kind::Peer, class: Class::Grid, package: "parking_lot",
+        read: "read().get, in place", write: "write().insert", fill: "sized, one by one", snapshot: "none",
+        idea: "a read-write lock around hashbrown's map, written by hand",
+    }
     #[cfg(feature = "peers")]
     DashmapRow(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_capacity(entries.len()), entries),
     shared {
@@ -320,6 +365,14 @@ rows! {
         name: "faulty-panics", kind: Kind::Design, class: Class::Grid, package: "harness",
         read: "get_with, in place", write: "insert, or a panic", fill: "in bulk", snapshot: "none",
         idea: "panics in every thousandth write, on purpose",
+    }
+    FaultySlowRow(Slowed<Via<MutexCache<K, V>>>) = |entries| {
+        let capacity = entries.len();
+        Slowed::new(in_bulk(MutexCache::with_capacity_and_hasher(capacity, hasher()), entries))
+    }, shared {
+        name: "faulty-slow", kind: Kind::Design, class: Class::Grid, package: "harness",
+        read: "get_with, in place, and a delay", write: "insert, and a delay", fill: "sized, in bulk", snapshot: "none",
+        idea: "mutex with a few steps of arithmetic more, on purpose",
     }
     FaultyWrongRow(Faulty<Via<MutexCache<K, V>>>) = |entries| {
         Faulty::new(in_bulk(MutexCache::with_hasher(hasher()), entries), Fault::LosesWrites)

@@ -146,8 +146,14 @@ mod tests {
     fn fixed_seeds_reproduce_and_seeds_matter() {
         let a = DefaultHashBuilder::with_seed(1);
         assert_eq!(a.hash_one("key"), a.hash_one(String::from("key")));
-        assert_ne!(a.hash_one("key"), DefaultHashBuilder::with_seed(2).hash_one("key"));
-        assert_ne!(DefaultHashBuilder::new().seed(), DefaultHashBuilder::new().seed());
+        assert_ne!(
+            a.hash_one("key"),
+            DefaultHashBuilder::with_seed(2).hash_one("key")
+        );
+        assert_ne!(
+            DefaultHashBuilder::new().seed(),
+            DefaultHashBuilder::new().seed()
+        );
     }
 
     /// Flips each input bit of many integers: every output bit should flip about half the time.
@@ -167,7 +173,10 @@ mod tests {
                 let share = f64::from(count) / samples as f64;
                 // Six standard deviations of a fair coin over the samples.
                 let bound = 3.0 / (samples as f64).sqrt();
-                assert!((share - 0.5).abs() < bound, "input bit {bit}, output bit {out}: {share}");
+                assert!(
+                    (share - 0.5).abs() < bound,
+                    "input bit {bit}, output bit {out}: {share}"
+                );
             }
         }
     }
@@ -176,14 +185,19 @@ mod tests {
     #[test]
     fn windows_of_sequential_keys_are_uniform() {
         let build = DefaultHashBuilder::with_seed(0);
-        let hashes: Vec<u64> = (0..65_536).map(|n| build.hash_one(format!("{n:016}").as_str())).collect();
+        let hashes: Vec<u64> = (0..65_536)
+            .map(|n| build.hash_one(format!("{n:016}").as_str()))
+            .collect();
         for shift in 0..=56 {
             let mut counts = [0_f64; 256];
             for hash in &hashes {
                 counts[(hash >> shift & 255) as usize] += 1.0;
             }
             let expected = 256.0;
-            let chi: f64 = counts.iter().map(|c| (c - expected) * (c - expected) / expected).sum();
+            let chi: f64 = counts
+                .iter()
+                .map(|c| (c - expected) * (c - expected) / expected)
+                .sum();
             // 255 degrees of freedom: mean 255, standard deviation 22.6; six of them above the mean.
             assert!(chi < 391.0, "bits {shift}..{}: chi-square {chi}", shift + 8);
         }

@@ -88,6 +88,11 @@ pub trait Design: 'static {
     /// Whether each operation hashes its key once and stored keys never again, growth included.
     const STORES_HASHES: bool = true;
 
+    /// Whether the garbage of a map is freed even if that map is never used again. Where it is not (a map that keeps
+    /// its own garbage), a removed value that owns the last handle of the map waits for a call that frees it, and the
+    /// suite quiesces the map before it lets go of its own handle.
+    const FREES_UNUSED_MAPS: bool = true;
+
     /// Lets deferred reclamation make progress, such as pinning and flushing an epoch. Called repeatedly (also
     /// after maps are dropped), from any thread, until the counts settle or some seconds have passed.
     fn collect() {}

@@ -489,3 +489,12 @@ pub fn check_keys(calls: &[Call<(u64, KeyCall), KeyAnswer>]) -> Result<(), NotLi
     }
     Ok(())
 }
+
+/// Checks the calls of a whole map of [`KEYS`] keys.
+///
+/// # Errors
+///
+/// The history, where it has no linearization.
+pub fn check_map(calls: &[Call<MapCall, MapAnswer>]) -> Result<(), NotLinearizable> {
+    check(&MapSpec, calls)
+}

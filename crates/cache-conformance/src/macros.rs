@@ -91,6 +91,7 @@ macro_rules! concurrent_suite {
             a_panicking_init_releases_the_waiters = a_panicking_init_releases_the_waiters(),
             a_panicking_closure_leaves_the_others_served = a_panicking_closure_leaves_the_others_served(),
             len_stays_possible = len_stays_possible(),
+            len_of_one_contended_key = len_of_one_contended_key(),
             a_moving_token_is_never_out_of_sight = a_moving_token_is_never_out_of_sight(),
             versions_never_run_backwards = versions_never_run_backwards(),
             handles_dropped_amid_requests = handles_dropped_amid_requests(),

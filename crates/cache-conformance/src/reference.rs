@@ -174,7 +174,7 @@ fn gap() {
     jitter();
 }
 
-/// A `HashMap` behind a `Mutex`. `FAULT` is one of [`fault`](crate::fault)'s numbers; 0 is the correct map.
+/// A `HashMap` behind a `Mutex`. `FAULT` is one of [`fault`]'s numbers; 0 is the correct map.
 ///
 /// Correct, and slow: it exists to test the tests.
 pub struct Reference<K, V, S = DefaultHashBuilder, const FAULT: u32 = 0> {

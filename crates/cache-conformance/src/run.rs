@@ -5,7 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Barrier};
+use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -65,6 +65,11 @@ pub fn attempt<F>(limit: Duration, check: F) -> Result<(), Failure>
 where
     F: FnOnce() + Send + 'static,
 {
+    // Boxed here, as elsewhere in this file: every check of every design would compile the body again.
+    attempt_boxed(limit, Box::new(check))
+}
+
+fn attempt_boxed(limit: Duration, check: Box<dyn FnOnce() + Send>) -> Result<(), Failure> {
     let (done, ended) = channel();
     let spawned = thread::Builder::new()
         .name("check".to_owned())
@@ -161,14 +166,30 @@ where
     R: Send,
     F: Fn(usize) -> R + Sync,
 {
-    let barrier = Arc::new(Barrier::new(n));
+    let results: Vec<Mutex<Option<R>>> = (0..n).map(|_| Mutex::new(None)).collect();
+    threads_boxed(n, &|index| {
+        let result = body(index);
+        *results[index]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(result);
+    });
+    let taken = results
+        .into_iter()
+        .map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner));
+    taken
+        .map(|result| result.expect("each thread that did not panic has its result"))
+        .collect()
+}
+
+fn threads_boxed(n: usize, body: &(dyn Fn(usize) + Sync)) {
+    let barrier = Barrier::new(n);
     thread::scope(|scope| {
         let spawned: Vec<_> = (0..n)
             .map(|index| {
-                let (barrier, body) = (Arc::clone(&barrier), &body);
+                let barrier = &barrier;
                 scope.spawn(move || {
                     barrier.wait();
-                    body(index)
+                    body(index);
                 })
             })
             .collect();
@@ -176,11 +197,10 @@ where
             .into_iter()
             .map(thread::ScopedJoinHandle::join)
             .collect();
-        outcomes
-            .into_iter()
-            .map(|outcome| outcome.unwrap_or_else(|payload| resume_unwind(payload)))
-            .collect()
-    })
+        if let Some(payload) = outcomes.into_iter().find_map(Result::err) {
+            resume_unwind(payload);
+        }
+    });
 }
 
 /// Drops a result that does not matter, as an expression.

@@ -459,8 +459,8 @@ fn from_known_order(seed: u64, calls: usize, overlap: u64) -> Vec<Call<KeyCall, 
         let (next, answer) = input.apply(state);
         state = next;
         let point = 1_000 + index * 10;
-        let start = point - rng.next() % (overlap * 10);
-        let end = point + rng.next() % (overlap * 10);
+        let start = point - rng.draw() % (overlap * 10);
+        let end = point + rng.draw() % (overlap * 10);
         history.push(Call {
             thread: rng.below(8),
             start,

@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use cache_api::DefaultHashBuilder;
@@ -419,7 +420,28 @@ impl<K, V, S: Clone> Clone for CowCache<K, V, S> {
     }
 }
 
-impl<K, V, S: Default> Default for CowCache<K, V, S> {
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S> RefUnwindSafe for CowCache<K, V, S>
+where
+    K: RefUnwindSafe,
+    V: RefUnwindSafe,
+    S: RefUnwindSafe,
+{
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S> UnwindSafe for CowCache<K, V, S>
+where
+    K: UnwindSafe,
+    V: UnwindSafe,
+    S: UnwindSafe,
+{
+}
+
+impl<K, V, S> Default for CowCache<K, V, S>
+where
+    S: Default,
+{
     fn default() -> Self {
         Self::with_hasher(S::default())
     }

@@ -61,3 +61,7 @@ pub use crate::cache::CowCache;
 pub use crate::draft::Draft;
 pub use crate::view::CowView;
 pub use cache_api::DefaultHashBuilder;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

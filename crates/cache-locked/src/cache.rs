@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cache_api::DefaultHashBuilder;
 use cache_table::{Held, Lock, LockKind, MutexLock, ReadGuard, Table, WriteGuard};
@@ -375,6 +376,26 @@ where
         self.reserve(entries.size_hint().0);
         entries.for_each(|(key, value)| self.insert(key, value));
     }
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L> RefUnwindSafe for LockedCache<K, V, S, L>
+where
+    K: RefUnwindSafe,
+    V: RefUnwindSafe,
+    S: RefUnwindSafe,
+    L: LockKind,
+{
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L> UnwindSafe for LockedCache<K, V, S, L>
+where
+    K: UnwindSafe,
+    V: UnwindSafe,
+    S: UnwindSafe,
+    L: LockKind,
+{
 }
 
 impl<K, V, S, L> Default for LockedCache<K, V, S, L>

@@ -93,3 +93,7 @@ pub type RwLockCache<K, V, S = DefaultHashBuilder> = LockedCache<K, V, S, RwLock
 ///
 /// Closures that only read may read the same map again; a write from inside a closure panics at once.
 pub type NaiveCache<K, V, S = DefaultHashBuilder> = LockedCache<K, V, S, Unsynchronised>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -67,7 +67,7 @@ fn the_unsynchronised_map_lets_reads_nest_and_refuses_the_rest() {
     map.insert(1, 1);
     assert_eq!(map.get_with(&1, |one| one + map.len()), Some(2));
     for call in [
-        (|map| drop(map.get_with(&1, |_| map.insert(1, 2)))) as fn(&NaiveCache<u8, usize>),
+        (|map| _ = map.get_with(&1, |_| map.insert(1, 2))) as fn(&NaiveCache<u8, usize>),
         |map| map.upsert(1, |_| map.len()),
         |map| map.retain(|_, _| map.is_empty()),
     ] {
@@ -85,7 +85,7 @@ struct Caller(Weak<MutexCache<u8, Caller>>);
 impl Drop for Caller {
     fn drop(&mut self) {
         if let Some(map) = self.0.upgrade() {
-            map.len();
+            _ = map.len();
         }
     }
 }

@@ -4,16 +4,16 @@
 /// Whether the variant `name` is switched on. `false`, at no cost, outside the unit tests.
 #[inline(always)]
 pub(crate) fn broken(name: &str) -> bool {
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     return switch::is_on(name);
-    #[cfg(not(test))]
+    #[cfg(not(all(test, not(loom))))]
     {
         let _ = name;
         false
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 pub(crate) mod switch {
     use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 

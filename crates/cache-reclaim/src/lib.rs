@@ -60,3 +60,7 @@ pub use crate::published::{Published, Reading};
 pub fn readers_are_fence_free() -> bool {
     !barrier::readers_fence()
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -34,7 +34,8 @@ pub struct Published<T> {
 /// A value being read: it stays, whatever is published meanwhile.
 ///
 /// Keep it as briefly as the reading takes. Forgetting it (`mem::forget`) keeps the value until the `Published` is
-/// dropped, and makes later reads of this thread slower. It belongs to the thread that made it:
+/// dropped (and after that, whatever published value comes to lie at the same address, until *its* `Published` is
+/// dropped), and makes later reads of this thread slower. It belongs to the thread that made it:
 ///
 /// ```compile_fail,E0277
 /// fn sent<T: Send>() {}

@@ -6,6 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::mem;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cache_api::DefaultHashBuilder;
 use cache_table::{Held, Lock, LockKind, MutexLock, ProbeHint, ReadGuard, Table, WriteGuard};
@@ -597,6 +598,28 @@ where
             table.publish(&self.shards[index].hint);
         }
     }
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L, P> RefUnwindSafe for StripedCache<K, V, S, L, P>
+where
+    K: RefUnwindSafe,
+    V: RefUnwindSafe,
+    S: RefUnwindSafe,
+    L: LockKind,
+    P: Padding,
+{
+}
+
+/// A panic of user code leaves the map whole: see the [crate's documentation](crate#guarantees).
+impl<K, V, S, L, P> UnwindSafe for StripedCache<K, V, S, L, P>
+where
+    K: UnwindSafe,
+    V: UnwindSafe,
+    S: UnwindSafe,
+    L: LockKind,
+    P: Padding,
+{
 }
 
 impl<K, V, S, L, P> Default for StripedCache<K, V, S, L, P>

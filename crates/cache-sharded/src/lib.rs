@@ -97,3 +97,7 @@ pub type ShardedCache<K, V, S = DefaultHashBuilder> = StripedCache<K, V, S, Mute
 /// assert_eq!(cache.get("b"), Some(2));
 /// ```
 pub type ShardedRwCache<K, V, S = DefaultHashBuilder> = StripedCache<K, V, S, RwLock, Padded128>;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -81,7 +81,7 @@ struct Caller(Weak<ShardedCache<u8, Caller>>);
 impl Drop for Caller {
     fn drop(&mut self) {
         if let Some(map) = self.0.upgrade() {
-            map.len();
+            _ = map.len();
         }
     }
 }

@@ -41,3 +41,7 @@ pub use crate::held::{Held, MAX_NESTED};
 pub use crate::lock::{Lock, LockKind, MutexLock, ReadGuard, RwLock, WriteGuard};
 pub use crate::prefetch::{ProbeHint, prefetch_read};
 pub use crate::table::{Iter, Room, Table};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;

@@ -459,14 +459,13 @@ mod tests {
     fn growth_survives_panics() {
         let build = BuildHasherDefault::<DefaultHasher>::default();
         let mut table = Table::new();
-        let mut stored = 0;
-        for key in 0..500 {
+        for (stored, key) in (0..500).enumerate() {
             // Let growth, where it happens, fail at several of its hashes before it succeeds.
             for allowed in [0, 1, table.len() / 2, table.len().saturating_sub(1)] {
                 let hash = build.hash_one(Fragile(key));
                 HASHES_LEFT.set(allowed);
                 let full = table.len() == table.capacity();
-                let grown = catch_unwind(AssertUnwindSafe(|| drop(table.room(&build)))).is_ok();
+                let grown = catch_unwind(AssertUnwindSafe(|| _ = table.room(&build))).is_ok();
                 HASHES_LEFT.set(usize::MAX);
                 assert_eq!(grown, !full || allowed >= table.len(), "{key} {allowed}");
                 assert_eq!(table.len(), stored);
@@ -477,7 +476,6 @@ mod tests {
                 assert!(table.get(hash, &Fragile(key)).is_none());
             }
             put(&mut table, &build, Fragile(key), key);
-            stored += 1;
         }
     }
 

@@ -10,9 +10,9 @@ use crate::run::{scaled, threads};
 
 /// One random operation that makes, replaces, removes or loses keys and values.
 fn churn<M: FullMap<LabKey, LabValue>>(map: &M, lab: &'static Lab, plan: HashPlan, rng: &mut Rng) {
-    let id = rng.next() % 48;
+    let id = rng.draw() % 48;
     let key = |id| lab.key(id, plan);
-    let number = rng.next();
+    let number = rng.draw();
     match rng.below(16) {
         0..=2 => map.insert(key(id), lab.value(number)),
         3 => map.remove(&key(id)),

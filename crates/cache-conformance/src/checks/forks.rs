@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cache_api::{BulkLoad, Cache, Iterate, Update};
 
-use crate::checks::sequential::{apply, property, same, sorted, sorted_entries, steps};
+use crate::checks::sequential::{apply, property, same, sorted, sorted_entries};
 use crate::design::ForkDesign;
 use crate::keys::{HashPlan, PassThrough, PlanKey};
 use crate::lab::{Lab, LabKey, LabValue};
@@ -15,13 +15,13 @@ use crate::run::{Raise, scaled, threads};
 /// Random sequences over a family of up to six maps, forked from each other at random points and dropped in any
 /// order: each follows its own model.
 pub fn model<D: ForkDesign>(plan: HashPlan) {
-    property(40, &steps(140), |steps| {
+    property(40, 140, &|steps| {
         let mut rng = Rng::new(steps.len() as u64);
         let mut family = vec![(
             D::build::<PlanKey, u64, _>(None, PassThrough),
             HashMap::new(),
         )];
-        for step in &steps {
+        for step in steps {
             let chosen = rng.below(family.len());
             let (map, model) = &mut family[chosen];
             apply(map, model, step, plan)?;
@@ -113,7 +113,7 @@ pub fn each_is_dropped_once<D: ForkDesign>() {
             let mut rng = Rng::new(thread as u64);
             let mut child = D::fork(&map);
             for _ in 0..scaled(300) {
-                let id = rng.next() % 40;
+                let id = rng.draw() % 40;
                 let target = if rng.below(2) == 0 { &map } else { &child };
                 match rng.below(7) {
                     0 | 1 => target.insert(lab.key(id, plan), lab.value(id)),

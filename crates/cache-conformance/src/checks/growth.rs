@@ -48,7 +48,7 @@ pub fn acknowledged_keys_are_never_missed<D: Design>() {
         }
         let mut rng = Rng::new(thread);
         while writing.load(Ordering::Acquire) > 0 {
-            let writer = rng.next() % WRITERS;
+            let writer = rng.draw() % WRITERS;
             let known = acknowledged[writer as usize].load(Ordering::Acquire);
             if known == 0 {
                 std::thread::yield_now();
@@ -56,9 +56,9 @@ pub fn acknowledged_keys_are_never_missed<D: Design>() {
             }
             // Old keys and quite new ones alike. Even keys are never removed.
             let n = if rng.below(2) == 0 {
-                rng.next() % known
+                rng.draw() % known
             } else {
-                known - 1 - rng.next() % known.min(8)
+                known - 1 - rng.draw() % known.min(8)
             };
             if n % 2 == 0 {
                 let got = map.get(&id(writer, n));
@@ -68,7 +68,7 @@ pub fn acknowledged_keys_are_never_missed<D: Design>() {
                     "key {n} of writer {writer} was acknowledged ({known} were)"
                 );
                 if rng.below(16) == 0 {
-                    let other = (rng.next() % known) & !1;
+                    let other = (rng.draw() % known) & !1;
                     let batch = map.get_batch(&[id(writer, n), u64::MAX, id(writer, other)]);
                     assert_eq!(
                         batch,
@@ -87,7 +87,7 @@ pub fn acknowledged_keys_are_never_missed<D: Design>() {
     });
     let mut keys = map.keys();
     keys.sort_unstable();
-    let stays = |n: &u64| n % 2 == 0 || n + LAG >= each;
+    let stays = |n: &u64| n.is_multiple_of(2) || n + LAG >= each;
     let expected: Vec<u64> = (0..WRITERS)
         .flat_map(|writer| (0..each).filter(stays).map(move |n| id(writer, n)))
         .collect();
@@ -115,14 +115,14 @@ pub fn visits_see_what_stays_exactly_once<D: Design>() {
         if thread < 2 {
             let mut rng = Rng::new(thread as u64);
             while !over.load(Ordering::Acquire) {
-                let key = STAY + rng.next() % 400;
+                let key = STAY + rng.draw() % 400;
                 if rng.below(2) == 0 {
                     map.insert(key, key)
                 } else {
                     map.remove(&key)
                 }
                 // Replacing what stays does not make it come or go.
-                let stays = rng.next() % STAY;
+                let stays = rng.draw() % STAY;
                 map.insert(stays, stays);
             }
             return;

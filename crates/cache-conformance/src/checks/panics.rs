@@ -17,8 +17,8 @@ pub(crate) const FILL: u64 = 13;
 pub(crate) const PRESENT: u64 = 5;
 /// The key that operations on an absent key use; under constant hashes it collides with all others.
 pub(crate) const ABSENT: u64 = 77;
-/// More calls of one kind than any operation below makes.
-const MOST: usize = 2_000;
+/// More calls of one kind than any operation below makes, also where each write copies the map.
+const MOST: usize = 10_000;
 
 /// An operation: its name, what it does, and its entries afterwards, given those before.
 pub(crate) struct Operation<M> {

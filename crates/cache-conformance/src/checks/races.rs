@@ -97,7 +97,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
     let map = D::build::<u64, u64, _>(None, hasher());
     threads(3, |thread| {
         let mut rng = Rng::new(thread as u64);
-        set_jitter(rng.next());
+        set_jitter(rng.draw());
         for round in 0..rounds {
             if thread == 0 {
                 // Only this thread inserts keys below 1000, and only this thread clears.
@@ -113,7 +113,7 @@ pub fn clear_takes_effect_during_the_call<D: Design>() {
                     "an entry is lost to an earlier clear"
                 );
             } else {
-                map.insert(1_000 + rng.next() % 64, round);
+                map.insert(1_000 + rng.draw() % 64, round);
                 jitter();
             }
         }
@@ -427,6 +427,38 @@ pub fn len_stays_possible<D: Design>() {
     );
 }
 
+/// Two threads insert and remove one key: the length is 0 or 1, and never wraps below 0.
+pub fn len_of_one_contended_key<D: Design>() {
+    let rounds = scaled(1_500);
+    let map = D::build::<PlanKey, u64, _>(None, PassThrough);
+    let key = || PlanKey::new(1, HashPlan::Good);
+    let writing = AtomicUsize::new(2);
+    threads(3, |thread| {
+        set_jitter(thread as u64);
+        if thread < 2 {
+            let _counted = CountDown(&writing);
+            for _ in 0..rounds {
+                if thread == 0 {
+                    map.insert(key(), 0)
+                } else {
+                    map.remove(&key())
+                }
+                jitter();
+            }
+            return;
+        }
+        while writing.load(Ordering::Acquire) > 0 {
+            let len = map.len();
+            assert!(len <= 1, "len {len} of a map of one key was never possible");
+        }
+    });
+    assert_eq!(
+        map.len(),
+        usize::from(map.contains_key(&key())),
+        "len of the quiet map"
+    );
+}
+
 /// A token goes back and forth between two keys, inserted in the new place before it leaves the old: whoever sees
 /// one moment sees it.
 pub fn a_moving_token_is_never_out_of_sight<D: Design>() {
@@ -539,7 +571,7 @@ pub fn handles_dropped_amid_requests<D: Design>() {
                 .expect("once");
             let mut rng = Rng::new(round << 4 | thread as u64);
             for _ in 0..rng.below(60) {
-                let id = rng.next() % 32;
+                let id = rng.draw() % 32;
                 match rng.below(4) {
                     0 => map.insert(lab.key(id, HashPlan::Good), lab.value(id)),
                     1 => map.remove(&lab.key(id, HashPlan::Good)),
@@ -571,6 +603,9 @@ pub fn the_last_handle_is_dropped_by_the_map<D: Design>() {
             0 => map.remove(&1),
             1 => map.insert(1, Holder(None)),
             _ => map.clear(),
+        }
+        if !D::FREES_UNUSED_MAPS {
+            D::quiesce(&map);
         }
         drop(map);
         // A value of another map, dropped together with that one.

@@ -15,7 +15,11 @@ use crate::lab::{Event, Lab, LabKey, LabValue};
 use crate::run::{ignore, message_of, threads};
 
 /// What user code calls back for, given a key's number.
-type Inner<M> = (&'static str, fn(&M, &'static Lab, HashPlan, u64));
+type Call<M> = fn(&M, &'static Lab, HashPlan, u64);
+type Inner<M> = (&'static str, Call<M>);
+
+type LabMap<D> = <D as Design>::Map<LabKey, LabValue, PassThrough>;
+type PlainMap<D> = <D as Design>::Map<u64, u64, DefaultHashBuilder>;
 
 fn inner_calls<M: FullMap<LabKey, LabValue>>() -> Vec<Inner<M>> {
     vec![
@@ -95,7 +99,7 @@ fn call_back<D: Design>(
     plan: HashPlan,
     event: Event,
     outer: fn(&D::Map<LabKey, LabValue, PassThrough>, &'static Lab, HashPlan),
-    inner: fn(&D::Map<LabKey, LabValue, PassThrough>, &'static Lab, HashPlan, u64),
+    inner: Call<LabMap<D>>,
     inner_key: u64,
     rethrow: bool,
     context: &str,
@@ -189,7 +193,7 @@ fn call_back<D: Design>(
 /// is there at the end.
 pub fn the_same_call_inside_itself<D: Design>() {
     silence_refusals();
-    let check = |name: &str, call: &dyn Fn(&D::Map<u64, u64, DefaultHashBuilder>)| {
+    let check = |name: &str, call: &dyn Fn(&PlainMap<D>)| {
         let map = D::build::<u64, u64, _>(None, DefaultHashBuilder::with_seed(6));
         map.insert(1, 10);
         let outcome = catch_unwind(AssertUnwindSafe(|| call(&map)));

@@ -36,7 +36,7 @@ pub(crate) enum Step {
 }
 
 /// Keys 0 to 95: under the half-equal plans, some collide fully (64 apart), most only nearly.
-pub(crate) fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
     let key = || 0..96_u64;
     let value = any::<u64>;
     let step = prop_oneof![
@@ -57,12 +57,12 @@ pub(crate) fn steps(length: usize) -> impl Strategy<Value = Vec<Step>> {
     vec(step, 1..length)
 }
 
-/// Runs `test` on random inputs of `strategy`, shrinks what fails, and panics with the smallest failing input.
-pub(crate) fn property<T, F>(cases: usize, strategy: &impl Strategy<Value = T>, test: F)
-where
-    T: std::fmt::Debug,
-    F: Fn(T) -> Result<(), TestCaseError>,
-{
+/// Runs `test` on random sequences of up to `length` steps, shrinks what fails, and panics with the smallest.
+pub(crate) fn property(
+    cases: usize,
+    length: usize,
+    test: &dyn Fn(&[Step]) -> Result<(), TestCaseError>,
+) {
     let cases = u32::try_from(scaled(cases)).unwrap_or(u32::MAX);
     let config = Config {
         cases,
@@ -71,9 +71,9 @@ where
         ..Config::default()
     };
     // A fixed seed: a failure is the same in every run, and a larger scale goes on where a smaller one ends.
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    match runner.run(strategy, test) {
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    match runner.run(&steps(length), |steps| test(&steps)) {
         Ok(()) => {}
         Err(TestError::Fail(why, input)) => panic!("{why}\nsmallest failing input: {input:?}"),
         Err(TestError::Abort(why)) => panic!("no inputs: {why}"),
@@ -87,7 +87,8 @@ macro_rules! same {
             (got, expected) => {
                 if got != expected {
                     let what = format!($($what)+);
-                    return Err(proptest::test_runner::TestCaseError::fail(format!("{what}: got {got:?}, expected {expected:?}")));
+                    let text = format!("{what}: got {got:?}, expected {expected:?}");
+                    return Err(proptest::test_runner::TestCaseError::fail(text));
                 }
             }
         }
@@ -238,10 +239,10 @@ pub(crate) fn sorted_entries<M: Iterate<PlanKey, u64>>(map: &M) -> Vec<(u64, u64
 
 /// Random sequences of every method under one hash plan answer as a `HashMap` does, and leave the same content.
 pub fn model<D: SequentialDesign>(plan: HashPlan) {
-    property(60, &steps(120), |steps| {
+    property(60, 120, &|steps| {
         let map = D::build::<PlanKey, u64, _>(None, PassThrough);
         let mut model = HashMap::new();
-        for step in &steps {
+        for step in steps {
             apply(&map, &mut model, step, plan)?;
             // Present and absent keys alike, after every step: a write that harms another key is found at once.
             for id in 0..96 {

@@ -1,0 +1,724 @@
+//! Nodes and leaves: layout, access, copies with one change, owner counts; never publication, never grace periods.
+//!
+//! ```text
+//! Node  | count | stamp | node map, leaf map | child nodes by digit ... | leaves by digit ... |
+//!        8       8       16 (8 if width<=32)  8 each                     8 each
+//! Leaf  | count | hash | key | value |
+//! ```
+//!
+//! The two bitmaps are those of CHAMP (Steindorfer and Vinju, OOPSLA 2015): bit `d` of the node map says that the
+//! subtree of digit `d` is a node, bit `d` of the leaf map that it is a single entry; a digit has at most one of them.
+//! Where the 64 bits of the hash are used up, a *collision node* holds two or more leaves with equal hashes; its
+//! leaf map is their number.
+//!
+//! # Invariants
+//!
+//! * **N1** Everything but `count` is written before the node or leaf becomes reachable for another thread, and never
+//!   again. (A *private* node, see [`Draft`](super::draft::Draft), is reachable for one thread only.)
+//! * **N2** `count` is the number of owners: parents, versions, frozen handles, drafts. What has an owner is
+//!   allocated, and so is all it reaches.
+//! * **N3** Stamps never rise from parent to child: `stamp(child) <= stamp(parent)`.
+//! * **N4** Canonical shape: below the root, every node has at least two entries under it, and a collision node
+//!   stands at the last level only. The shape is therefore a function of the set of hashes.
+
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
+
+/// One entry, shared by all tries that hold it.
+pub(crate) struct Leaf<K, V> {
+    count: AtomicUsize,
+    #[cfg(shuttle)]
+    alive: crate::sync::AtomicBool,
+    /// The full hash: keys are compared only where all 64 bits agree.
+    pub(crate) hash: u64,
+    pub(crate) key: K,
+    pub(crate) value: V,
+}
+
+/// Owner count and stamp; maps and slots follow in the same allocation.
+#[repr(C)]
+pub(crate) struct Node<K, V, const W: usize> {
+    count: AtomicUsize,
+    /// Generation of creation, shifted left by one; the lowest bit marks a collision node.
+    stamp: u64,
+    #[cfg(shuttle)]
+    alive: crate::sync::AtomicBool,
+    marker: PhantomData<(K, V)>,
+}
+
+pub(crate) type NodePtr<K, V, const W: usize> = *mut Node<K, V, W>;
+pub(crate) type LeafPtr<K, V> = *mut Leaf<K, V>;
+/// A child of either kind; the maps say which.
+pub(crate) type Slot = *mut ();
+
+/// Bits of the hash per level.
+pub(crate) const fn bits(width: usize) -> u32 {
+    width.trailing_zeros()
+}
+
+/// The number of levels with a digit; the level of collision nodes.
+pub(crate) const fn levels(width: usize) -> usize {
+    u64::BITS.div_ceil(bits(width)) as usize
+}
+
+/// The most nodes on any path: 22 levels of 8-way nodes and a collision node.
+pub(crate) const MAX_PATH: usize = levels(8) + 1;
+
+/// The bit of the digit of `hash` at `level`.
+#[inline(always)]
+pub(crate) const fn digit_bit(width: usize, hash: u64, level: usize) -> u64 {
+    1 << ((hash >> (level as u32 * bits(width))) & (width as u64 - 1))
+}
+
+/// How many bits of `map` lie below `bit`.
+#[inline(always)]
+pub(crate) const fn rank(map: u64, bit: u64) -> usize {
+    (map & (bit - 1)).count_ones() as usize
+}
+
+/// What happens to one of the two slot arrays while a node is copied.
+#[derive(Clone, Copy)]
+pub(crate) enum Edit {
+    Keep,
+    Replace(usize, Slot),
+    Insert(usize, Slot),
+    Remove(usize),
+}
+
+/// The maps of a node and how many slots of each kind it has.
+#[derive(Clone, Copy)]
+pub(crate) struct Maps {
+    pub(crate) nodes: u64,
+    /// For a collision node: the number of leaves, not a map.
+    pub(crate) leaves: u64,
+    pub(crate) collision: bool,
+}
+
+impl Maps {
+    #[inline(always)]
+    pub(crate) const fn node_count(self) -> usize {
+        self.nodes.count_ones() as usize
+    }
+
+    #[inline(always)]
+    pub(crate) const fn leaf_count(self) -> usize {
+        if self.collision {
+            self.leaves as usize
+        } else {
+            self.leaves.count_ones() as usize
+        }
+    }
+}
+
+impl<K, V> Leaf<K, V> {
+    /// A leaf with one owner.
+    pub(crate) fn new(hash: u64, key: K, value: V) -> Box<Self> {
+        #[cfg(shuttle)]
+        crate::sync::model::born();
+        Box::new(Self {
+            count: AtomicUsize::new(1),
+            #[cfg(shuttle)]
+            alive: crate::sync::AtomicBool::new(true),
+            hash,
+            key,
+            value,
+        })
+    }
+
+    /// # Safety
+    ///
+    /// `this` is allocated.
+    #[inline]
+    pub(crate) unsafe fn check(this: LeafPtr<K, V>) {
+        let _ = this;
+        #[cfg(shuttle)]
+        // SAFETY: the model checker keeps freed memory until the end of the execution.
+        crate::sync::model::check(unsafe { &(*this).alive }, "leaf");
+    }
+
+    /// One more owner.
+    ///
+    /// # Safety
+    ///
+    /// `this` has an owner, and keeps it during the call.
+    #[inline]
+    pub(crate) unsafe fn retain(this: LeafPtr<K, V>) {
+        // SAFETY: it has an owner (N2), so it is allocated.
+        unsafe {
+            Self::check(this);
+            // Relaxed: a claim is only made through another claim, which keeps the object alive meanwhile.
+            (*this).count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One owner less; returns whether it was the last one, in which case the caller must [`free`](Self::free) it.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns one claim on `this`, and gives it up.
+    #[inline]
+    unsafe fn give_up(this: LeafPtr<K, V>) -> bool {
+        // SAFETY: the caller's claim keeps it allocated until here.
+        unsafe {
+            Self::check(this);
+            // AcqRel: everything other owners did with the object happens before the last one frees it. (A fence
+            // instead of Acquire would be invisible to ThreadSanitizer.)
+            (*this).count.fetch_sub(1, Ordering::AcqRel) == 1
+        }
+    }
+
+    /// Gives up a claim that was made by the caller in vain. It is never the last one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`release_leaf`], and another owner keeps its claim during the call.
+    pub(crate) unsafe fn undo(this: LeafPtr<K, V>) {
+        // SAFETY: the caller's.
+        let last = unsafe { Self::give_up(this) };
+        assert!(!last, "a claim that was made in vain was the last one");
+    }
+
+    /// Drops key and value and frees the memory.
+    ///
+    /// # Safety
+    ///
+    /// No owner is left, or `this` was never shared; no thread looks at it any more.
+    pub(crate) unsafe fn free(this: LeafPtr<K, V>) {
+        #[cfg(shuttle)]
+        {
+            // SAFETY: allocated until here; the model keeps the memory and drops it at the end.
+            crate::sync::model::died(unsafe { &(*this).alive }, "leaf", this as usize, |p| {
+                // SAFETY: made by `Box::new` in `new`.
+                drop(unsafe { Box::from_raw(p as LeafPtr<K, V>) });
+            });
+        }
+        #[cfg(not(shuttle))]
+        // SAFETY: made by `Box::new` in `new`, and freed once, by its last owner.
+        drop(unsafe { Box::from_raw(this) });
+    }
+}
+
+/// Gives up a claim on a leaf, and drops the leaf with its last one.
+///
+/// # Safety
+///
+/// The caller owns the claim, and no operation can still look at the leaf on the strength of it: a grace period has
+/// passed since it was unlinked, or it was the claim of a handle that is gone.
+pub(crate) unsafe fn release_leaf<K, V>(leaf: LeafPtr<K, V>) {
+    // SAFETY: the caller's; the last owner may free.
+    unsafe {
+        if Leaf::give_up(leaf) {
+            Leaf::free(leaf);
+        }
+    }
+}
+
+impl<K, V, const W: usize> Node<K, V, W> {
+    const MAP_WORDS: usize = if W > 32 { 2 } else { 1 };
+    const HEADER: usize = size_of::<Self>() + 8 * Self::MAP_WORDS;
+
+    fn layout(slots: usize) -> Layout {
+        let align = align_of::<Self>().max(8);
+        // At most a 65th of the address space holds pointers to leaves of one hash, so this cannot overflow.
+        Layout::from_size_align(Self::HEADER + slots * size_of::<Slot>(), align)
+            .expect("a node fits in memory")
+    }
+
+    /// # Safety
+    ///
+    /// `this` is allocated.
+    #[inline(always)]
+    pub(crate) unsafe fn maps(this: NodePtr<K, V, W>) -> Maps {
+        #[cfg(shuttle)]
+        // SAFETY: the model checker keeps freed memory until the end of the execution.
+        crate::sync::model::check(unsafe { &(*this).alive }, "node");
+        // SAFETY: the map words follow the header in the same allocation, and never change (N1).
+        unsafe {
+            let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
+            let first = *words;
+            let collision = (*this).stamp & 1 != 0;
+            if Self::MAP_WORDS == 2 {
+                Maps {
+                    nodes: first,
+                    leaves: *words.add(1),
+                    collision,
+                }
+            } else if collision {
+                Maps {
+                    nodes: 0,
+                    leaves: first,
+                    collision,
+                }
+            } else {
+                Maps {
+                    nodes: first & 0xffff_ffff,
+                    leaves: first >> 32,
+                    collision,
+                }
+            }
+        }
+    }
+
+    /// The address of the first slot: child nodes, then leaves.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated.
+    #[inline(always)]
+    pub(crate) unsafe fn slots(this: NodePtr<K, V, W>) -> *mut Slot {
+        // SAFETY: within the allocation.
+        unsafe { this.cast::<u8>().add(Self::HEADER).cast() }
+    }
+
+    /// Child node `index`.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated and has so many child nodes.
+    #[inline(always)]
+    pub(crate) unsafe fn child(this: NodePtr<K, V, W>, index: usize) -> NodePtr<K, V, W> {
+        // SAFETY: the caller's; slots below the node count hold nodes.
+        unsafe { (*Self::slots(this).add(index)).cast() }
+    }
+
+    /// The slot of leaf `index`, which is the `index + maps.node_count()`th slot.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated, has these maps and so many leaves.
+    #[inline(always)]
+    pub(crate) unsafe fn leaf(this: NodePtr<K, V, W>, maps: Maps, index: usize) -> LeafPtr<K, V> {
+        // SAFETY: the caller's; slots from the node count on hold leaves.
+        unsafe { (*Self::slots(this).add(maps.node_count() + index)).cast() }
+    }
+
+    /// # Safety
+    ///
+    /// `this` is allocated.
+    #[inline]
+    pub(crate) unsafe fn generation(this: NodePtr<K, V, W>) -> u64 {
+        // SAFETY: the caller's; never changes (N1).
+        unsafe { (*this).stamp >> 1 }
+    }
+
+    /// A node with one owner whose slots are not filled in yet.
+    fn allocate(generation: u64, maps: Maps) -> NodePtr<K, V, W> {
+        let layout = Self::layout(maps.node_count() + maps.leaf_count());
+        #[cfg(shuttle)]
+        crate::sync::model::born();
+        // SAFETY: the layout is not empty; header and map words lie within it.
+        unsafe {
+            let this: NodePtr<K, V, W> = alloc(layout).cast();
+            if this.is_null() {
+                handle_alloc_error(layout);
+            }
+            this.write(Self {
+                count: AtomicUsize::new(1),
+                stamp: generation << 1 | u64::from(maps.collision),
+                #[cfg(shuttle)]
+                alive: crate::sync::AtomicBool::new(true),
+                marker: PhantomData,
+            });
+            let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
+            if Self::MAP_WORDS == 2 {
+                *words = maps.nodes;
+                *words.add(1) = maps.leaves;
+            } else {
+                *words = if maps.collision {
+                    maps.leaves
+                } else {
+                    maps.nodes | maps.leaves << 32
+                };
+            }
+            this
+        }
+    }
+
+    /// A node over one leaf: the root of a map of one entry.
+    pub(crate) fn single(generation: u64, bit: u64, leaf: LeafPtr<K, V>) -> NodePtr<K, V, W> {
+        let this = Self::allocate(
+            generation,
+            Maps {
+                nodes: 0,
+                leaves: bit,
+                collision: false,
+            },
+        );
+        // SAFETY: one slot was allocated.
+        unsafe { *Self::slots(this) = leaf.cast() };
+        this
+    }
+
+    /// The smallest subtree at `level` over two leaves: a chain down to the first digit in which they differ, or to
+    /// a collision node. Takes over one claim on each leaf.
+    ///
+    /// # Safety
+    ///
+    /// Both leaves are allocated, and their hashes agree in the digits above `level`.
+    pub(crate) unsafe fn pair(
+        generation: u64,
+        level: usize,
+        first: LeafPtr<K, V>,
+        second: LeafPtr<K, V>,
+    ) -> NodePtr<K, V, W> {
+        // SAFETY: the caller's.
+        let (a, b) = unsafe { ((*first).hash, (*second).hash) };
+        let mut bottom = level;
+        while bottom < levels(W) && digit_bit(W, a, bottom) == digit_bit(W, b, bottom) {
+            bottom += 1;
+        }
+        let (maps, swap) = if bottom == levels(W) {
+            (
+                Maps {
+                    nodes: 0,
+                    leaves: 2,
+                    collision: true,
+                },
+                false,
+            )
+        } else {
+            let (x, y) = (digit_bit(W, a, bottom), digit_bit(W, b, bottom));
+            (
+                Maps {
+                    nodes: 0,
+                    leaves: x | y,
+                    collision: false,
+                },
+                x > y,
+            )
+        };
+        let mut top = Self::allocate(generation, maps);
+        // SAFETY: two slots were allocated.
+        unsafe {
+            let slots = Self::slots(top);
+            *slots = if swap { second } else { first }.cast();
+            *slots.add(1) = if swap { first } else { second }.cast();
+        }
+        for above in (level..bottom).rev() {
+            let maps = Maps {
+                nodes: digit_bit(W, a, above),
+                leaves: 0,
+                collision: false,
+            };
+            let node = Self::allocate(generation, maps);
+            // SAFETY: one slot was allocated.
+            unsafe { *Self::slots(node) = top.cast() };
+            top = node;
+        }
+        top
+    }
+
+    /// A copy of `this` with new maps and one change in either slot array. No count is touched.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated; the edits fit its arrays, and `maps` describes the result.
+    pub(crate) unsafe fn edited(
+        this: NodePtr<K, V, W>,
+        generation: u64,
+        maps: Maps,
+        nodes: Edit,
+        leaves: Edit,
+    ) -> NodePtr<K, V, W> {
+        /// Copies `count` slots, changed by `edit`.
+        ///
+        /// # Safety
+        ///
+        /// `from` holds `count` slots, `to` as many as the edit leaves.
+        #[inline]
+        unsafe fn copy(from: *const Slot, count: usize, to: *mut Slot, edit: Edit) {
+            // SAFETY: each branch reads [0, count) and writes exactly the slots of the result.
+            unsafe {
+                match edit {
+                    Edit::Keep => ptr::copy_nonoverlapping(from, to, count),
+                    Edit::Replace(at, slot) => {
+                        ptr::copy_nonoverlapping(from, to, count);
+                        *to.add(at) = slot;
+                    }
+                    Edit::Insert(at, slot) => {
+                        ptr::copy_nonoverlapping(from, to, at);
+                        *to.add(at) = slot;
+                        ptr::copy_nonoverlapping(from.add(at), to.add(at + 1), count - at);
+                    }
+                    Edit::Remove(at) => {
+                        ptr::copy_nonoverlapping(from, to, at);
+                        ptr::copy_nonoverlapping(from.add(at + 1), to.add(at), count - at - 1);
+                    }
+                }
+            }
+        }
+        let copied = Self::allocate(generation, maps);
+        // SAFETY: the caller's; the new node was allocated for `maps`.
+        unsafe {
+            let old = Self::maps(this);
+            let (from, to) = (Self::slots(this), Self::slots(copied));
+            copy(from, old.node_count(), to, nodes);
+            copy(
+                from.add(old.node_count()),
+                old.leaf_count(),
+                to.add(maps.node_count()),
+                leaves,
+            );
+        }
+        copied
+    }
+
+    /// Overwrites one slot of a private node.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated, has that slot, and is reachable for the calling thread only.
+    pub(crate) unsafe fn set_slot(this: NodePtr<K, V, W>, index: usize, slot: Slot) {
+        // SAFETY: the caller's.
+        unsafe { *Self::slots(this).add(index) = slot };
+    }
+
+    /// One more owner.
+    ///
+    /// # Safety
+    ///
+    /// `this` has an owner, and keeps it during the call.
+    #[inline]
+    pub(crate) unsafe fn retain(this: NodePtr<K, V, W>) {
+        // SAFETY: it has an owner (N2), so it is allocated.
+        unsafe {
+            let _ = Self::maps(this);
+            // Relaxed: as for leaves.
+            (*this).count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`Leaf::give_up`].
+    ///
+    /// # Safety
+    ///
+    /// The caller owns one claim on `this`, and gives it up.
+    #[inline]
+    unsafe fn give_up(this: NodePtr<K, V, W>) -> bool {
+        // SAFETY: the caller's claim keeps it allocated until here. Ordering: as for leaves.
+        unsafe {
+            let _ = Self::maps(this);
+            (*this).count.fetch_sub(1, Ordering::AcqRel) == 1
+        }
+    }
+
+    /// As [`Leaf::undo`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Leaf::undo`].
+    pub(crate) unsafe fn undo(this: NodePtr<K, V, W>) {
+        // SAFETY: the caller's.
+        let last = unsafe { Self::give_up(this) };
+        assert!(!last, "a claim that was made in vain was the last one");
+    }
+
+    /// Calls `node` or `leaf` for every child but `skip`.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated.
+    pub(crate) unsafe fn each_child_but(
+        this: NodePtr<K, V, W>,
+        skip: Slot,
+        mut node: impl FnMut(NodePtr<K, V, W>),
+        mut leaf: impl FnMut(LeafPtr<K, V>),
+    ) {
+        // SAFETY: the caller's; indices below the counts.
+        unsafe {
+            let maps = Self::maps(this);
+            for index in 0..maps.node_count() {
+                let child = Self::child(this, index);
+                if child.cast() != skip {
+                    node(child);
+                }
+            }
+            for index in 0..maps.leaf_count() {
+                let child = Self::leaf(this, maps, index);
+                if child.cast() != skip {
+                    leaf(child);
+                }
+            }
+        }
+    }
+
+    /// Claims every child but `skip` for a copy of this node.
+    ///
+    /// # Safety
+    ///
+    /// `this` has an owner during the call.
+    pub(crate) unsafe fn retain_children_but(this: NodePtr<K, V, W>, skip: Slot) {
+        if mutant(Mutant::RetainMissing) {
+            return;
+        }
+        // SAFETY: children of an owned node have an owner.
+        unsafe { Self::each_child_but(this, skip, |n| Self::retain(n), |l| Leaf::retain(l)) };
+    }
+
+    /// Takes back what [`retain_children_but`](Self::retain_children_but) did.
+    ///
+    /// # Safety
+    ///
+    /// It was done, the copy is gone, and `this` still has an owner.
+    pub(crate) unsafe fn undo_children_but(this: NodePtr<K, V, W>, skip: Slot) {
+        if mutant(Mutant::RetainMissing) || mutant(Mutant::UndoForgotten) {
+            return;
+        }
+        // SAFETY: `this` is owned and claims its children, so these claims are not the last.
+        unsafe { Self::each_child_but(this, skip, |n| Self::undo(n), |l| Leaf::undo(l)) };
+    }
+
+    /// Frees the node alone; its claims have passed to someone else.
+    ///
+    /// # Safety
+    ///
+    /// No thread looks at it any more, and no owner is left.
+    pub(crate) unsafe fn free_shallow(this: NodePtr<K, V, W>) {
+        #[cfg(shuttle)]
+        {
+            // SAFETY: allocated until here; the model keeps the memory until the end.
+            crate::sync::model::died(unsafe { &(*this).alive }, "node", this as usize, |p| {
+                // SAFETY: as below.
+                unsafe { Self::deallocate(p as NodePtr<K, V, W>) };
+            });
+        }
+        #[cfg(not(shuttle))]
+        // SAFETY: the caller's.
+        unsafe {
+            Self::deallocate(this);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`free_shallow`](Self::free_shallow).
+    unsafe fn deallocate(this: NodePtr<K, V, W>) {
+        // SAFETY: the layout is a function of the maps, which never change.
+        unsafe {
+            let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
+            let collision = (*this).stamp & 1 != 0;
+            let slots = if collision {
+                if Self::MAP_WORDS == 2 {
+                    *words.add(1) as usize
+                } else {
+                    *words as usize
+                }
+            } else {
+                (0..Self::MAP_WORDS)
+                    .map(|word| (*words.add(word)).count_ones() as usize)
+                    .sum()
+            };
+            ptr::drop_in_place(this);
+            dealloc(this.cast(), Self::layout(slots));
+        }
+    }
+}
+
+/// Gives up a claim on a subtree, and frees with their last owners its nodes and leaves: iteratively, whatever the
+/// depth. Runs `Drop` of keys and values; where one panics the rest is still freed.
+///
+/// # Safety
+///
+/// As for [`release_leaf`].
+pub(crate) unsafe fn release_node<K, V, const W: usize>(node: NodePtr<K, V, W>) {
+    /// Nodes and leaves without an owner, still to be freed.
+    struct Cascade<K, V, const W: usize> {
+        nodes: Vec<NodePtr<K, V, W>>,
+        leaves: Vec<LeafPtr<K, V>>,
+    }
+
+    impl<K, V, const W: usize> Cascade<K, V, W> {
+        fn run(&mut self) {
+            loop {
+                while let Some(leaf) = self.leaves.pop() {
+                    // SAFETY: popped once; without an owner; nobody looks at it (the caller of `release_node`).
+                    unsafe { Leaf::free(leaf) };
+                }
+                let Some(node) = self.nodes.pop() else { return };
+                let Self { nodes, leaves } = self;
+                // SAFETY: as above; the node's claims on its children are given up with it. Whoever could look at a
+                // child had it through an owner whose own release was put off beyond that operation, so no second
+                // grace period is due.
+                unsafe {
+                    Node::each_child_but(
+                        node,
+                        ptr::null_mut(),
+                        |child| {
+                            if Node::give_up(child) {
+                                nodes.push(child);
+                            }
+                        },
+                        |leaf| {
+                            if Leaf::give_up(leaf) {
+                                leaves.push(leaf);
+                            }
+                        },
+                    );
+                    Node::free_shallow(node);
+                }
+            }
+        }
+    }
+
+    impl<K, V, const W: usize> Drop for Cascade<K, V, W> {
+        fn drop(&mut self) {
+            // Only finds work while a panic of a key's or value's `Drop` unwinds.
+            self.run();
+        }
+    }
+
+    // SAFETY: the caller's.
+    if unsafe { Node::give_up(node) } {
+        Cascade {
+            nodes: vec![node],
+            leaves: Vec::new(),
+        }
+        .run();
+    }
+}
+
+/// A leaf that is not in any trie yet; dropped with it unless it gets there.
+pub(crate) struct Fresh<K, V>(NonNull<Leaf<K, V>>);
+
+impl<K, V> Fresh<K, V> {
+    pub(crate) fn new(hash: u64, key: K, value: V) -> Self {
+        Self(NonNull::from(Box::leak(Leaf::new(hash, key, value))))
+    }
+
+    pub(crate) fn as_ptr(&self) -> LeafPtr<K, V> {
+        self.0.as_ptr()
+    }
+
+    pub(crate) fn key(&self) -> &K {
+        // SAFETY: owned by `self`, and not shared.
+        unsafe { &self.0.as_ref().key }
+    }
+
+    pub(crate) fn value(&self) -> &V {
+        // SAFETY: owned by `self`, and not shared.
+        unsafe { &self.0.as_ref().value }
+    }
+
+    pub(crate) fn value_mut(&mut self) -> &mut V {
+        // SAFETY: owned by `self`, not shared, borrowed exclusively.
+        unsafe { &mut self.0.as_mut().value }
+    }
+
+    /// Gives the leaf away, with its one claim.
+    pub(crate) fn into_raw(self) -> LeafPtr<K, V> {
+        let raw = self.0.as_ptr();
+        std::mem::forget(self);
+        raw
+    }
+}
+
+impl<K, V> Drop for Fresh<K, V> {
+    fn drop(&mut self) {
+        // SAFETY: never shared: an attempt that offered it to others and failed has withdrawn it before anyone
+        // could have reached it.
+        unsafe { Leaf::free(self.0.as_ptr()) };
+    }
+}
