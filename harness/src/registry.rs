@@ -338,14 +338,33 @@ pub struct Router {
     pub partitions_of: fn(&[Key]) -> Vec<usize>,
 }
 
-/// The routers that are attacked, in the order of reports.
-pub const ROUTERS: &[Router] = &[Router {
-    name: "sharded",
-    partitions_of: |keys| {
-        let map: ShardedCache<Key, Value> = ShardedCache::with_hasher(hasher());
-        partitions(&map, keys)
+/// The routers that are attacked, in the order of reports. Each asks an empty map: routing depends on the hash alone.
+pub const ROUTERS: &[Router] = &[
+    Router {
+        name: "sharded",
+        partitions_of: |keys| partitions(&ShardedCache::<Key, Value>::with_hasher(hasher()), keys),
     },
-}];
+    Router {
+        name: "hamt",
+        partitions_of: |keys| partitions(&HamtCache::<Key, Value>::with_hasher(hasher()), keys),
+    },
+    Router {
+        name: "hamt256",
+        partitions_of: |keys| partitions(&Hamt256Cache::<Key, Value>::with_hasher(hasher()), keys),
+    },
+    Router {
+        name: "ctrie",
+        partitions_of: |keys| {
+            partitions(&cache_ctrie::Map::<Key, Value>::with_hasher(hasher()), keys)
+        },
+    },
+    Router {
+        name: "actor",
+        partitions_of: |keys| {
+            partitions(&cache_actor::Map::<Key, Value>::with_hasher(hasher()), keys)
+        },
+    },
+];
 
 /// Where `map` routes `keys`.
 fn partitions(map: &impl Routed<Key>, keys: &[Key]) -> Vec<usize> {
