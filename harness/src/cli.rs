@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
@@ -87,22 +88,22 @@ struct RunArgs {
     #[arg(long)]
     experiment: Option<String>,
     /// The number of the round, for the records.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     round: u64,
     /// The seed of all draws: the same seed gives all designs the same operations.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// How many keys the map holds.
-    #[arg(long, default_value_t = 1_000_000)]
+    #[arg(long, default_value_t = 1_000_000, allow_negative_numbers = true)]
     keys: u64,
     /// The characters of a key.
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 16, allow_negative_numbers = true)]
     key_length: usize,
     /// The bytes of the shared value.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, allow_negative_numbers = true)]
     value_size: usize,
     /// The numbers of threads, separated by commas.
-    #[arg(long, value_parser = parse_threads, default_value = "1")]
+    #[arg(long, value_parser = parse_threads, default_value = "1", allow_negative_numbers = true)]
     threads: List<usize>,
     /// Time (`200ms`) or operations (`5000x`) per cell.
     #[arg(long, value_parser = parse_benchtime, default_value = "200ms")]
@@ -202,6 +203,9 @@ pub fn main() -> i32 {
         Err(error) if !error.use_stderr() => {
             // Help and version were asked for.
             return if error.print().is_ok() { OK } else { FAILED };
+        }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            return usage("a verb is needed: `list`, `facts` or `run`");
         }
         Err(error) => return usage(first_sentence(&error.render().to_string())),
     };

@@ -63,6 +63,27 @@ impl Keys {
         }
     }
 
+    /// Just these keys, copied side by side, as if there were no others. The memory is never given back.
+    ///
+    /// # Panics
+    ///
+    /// Where they differ in length, or are not ASCII.
+    #[must_use]
+    pub fn of(chosen: &[Key]) -> Self {
+        let length = chosen.first().map_or(0, |key| key.len());
+        assert!(
+            chosen
+                .iter()
+                .all(|key| key.len() == length && key.is_ascii()),
+            "keys of one length"
+        );
+        Self {
+            digits: chosen.concat().leak(),
+            length,
+            count: chosen.len(),
+        }
+    }
+
     /// How many keys there are.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -144,6 +165,18 @@ mod tests {
             assert_eq!(key, format!("{index:016}"));
             assert_eq!(key, keys.get(index));
         }
+    }
+
+    #[test]
+    fn some_keys_can_be_chosen() {
+        let keys = Keys::new(100, 16);
+        let chosen = Keys::of(&[keys.get(7), keys.get(70)]);
+        assert_eq!(
+            chosen.iter().collect::<Vec<_>>(),
+            [keys.get(7), keys.get(70)]
+        );
+        assert!(Keys::of(&[]).is_empty());
+        assert_eq!(keys.first(3).iter().last(), Some(keys.get(2)));
     }
 
     #[test]

@@ -343,3 +343,91 @@ impl<K: MapKey, V: MapValue> HashMapArcSwap<K, V> {
         Self(ArcSwap::from_pointee(map))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use rand::rngs::Xoshiro256PlusPlus;
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+    use crate::subject::one_by_one;
+
+    /// Plays random operations on `map`, which holds the entries of [`entries`], and on `std`'s map.
+    fn agrees_with_std(map: &impl Subject<String, u64>) {
+        let mut model: HashMap<String, u64> = entries().collect();
+        let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
+        for step in 0..5_000 {
+            let key = rng.random_range(0..200).to_string();
+            match rng.random_range(0..4) {
+                0 => {
+                    map.write(key.clone(), step);
+                    model.insert(key.clone(), step);
+                }
+                1 => {
+                    map.erase(&key);
+                    model.remove(&key);
+                }
+                _ => {}
+            }
+            assert_eq!(
+                map.read(&key, |value| *value),
+                model.get(&key).copied(),
+                "step {step}, key {key}"
+            );
+        }
+        assert_eq!(map.count(), model.len());
+        for key in (0..200).map(|key| key.to_string()) {
+            assert_eq!(
+                map.read(&key, |value| *value),
+                model.get(&key).copied(),
+                "key {key}"
+            );
+        }
+    }
+
+    fn entries() -> impl ExactSizeIterator<Item = (String, u64)> {
+        (0..100_u32).map(|key| (key.to_string(), u64::from(key) << 32))
+    }
+
+    #[test]
+    fn dashmap() {
+        agrees_with_std(&one_by_one(Dashmap::with_capacity(100), entries()));
+        agrees_with_std(&one_by_one(Dashmap::with_shards(256, 100), entries()));
+    }
+
+    #[test]
+    fn papaya() {
+        agrees_with_std(&one_by_one(Papaya::with_capacity(100), entries()));
+    }
+
+    #[test]
+    fn scc() {
+        agrees_with_std(&one_by_one(SccHashMap::with_capacity(100), entries()));
+        agrees_with_std(&one_by_one(SccHashIndex::with_capacity(100), entries()));
+    }
+
+    #[test]
+    fn flurry() {
+        agrees_with_std(&one_by_one(Flurry::with_capacity(100), entries()));
+    }
+
+    #[test]
+    fn caches_that_evict() {
+        agrees_with_std(&one_by_one(Moka::with_capacity(100), entries()));
+        agrees_with_std(&one_by_one(QuickCache::with_capacity(100), entries()));
+    }
+
+    #[test]
+    fn contrie() {
+        agrees_with_std(&one_by_one(Contrie::new(), entries()));
+    }
+
+    #[test]
+    fn whole_map_publication() {
+        agrees_with_std(&ImblArcSwap::filled(entries()));
+        agrees_with_std(&RpdsArcSwap::filled(entries()));
+        agrees_with_std(&HashMapArcSwap::filled(entries()));
+    }
+}

@@ -1,11 +1,17 @@
 //! What can be done with a design: one program per kind of cell, each compiled for each design by itself. A program
 //! builds the map, measures, verifies and drops it; which cells there are is said in [`crate::sweeps`].
 
+mod adversarial;
 mod grid;
 mod per_operation;
+mod value_size;
 
+pub use adversarial::{
+    Adversarial, Attack, ROUTED_KEYS, WORKING_SET, run as adversarial, working_set,
+};
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
 pub use per_operation::{PerOperation, Prepared, run as per_operation};
+pub use value_size::{MOST_KEYS, SIZES, Sized, ValueSize, run as value_size};
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -119,6 +125,18 @@ impl Bench {
         let lap = thread / plain.len();
         // 7,919 is prime: the beginnings never coincide, and are far apart for a cache.
         plain[thread % plain.len()].cut(lap * 7919, length)
+    }
+
+    /// The same round over other keys.
+    #[must_use]
+    pub fn over(&self, keys: Keys) -> Self {
+        Self {
+            keys,
+            pins: self.pins.clone(),
+            uniform: OnceCell::new(),
+            zipf: OnceCell::new(),
+            ..*self
+        }
     }
 
     /// How long each thread of a cell of `threads` threads runs.

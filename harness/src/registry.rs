@@ -6,6 +6,9 @@
 //! A row is `Name(type) = how a full map is made; facts`. The type is written for `K` and `V`, since the value-size
 //! phase measures other values than the core grid. A new design is one row here and one dependency in `Cargo.toml`.
 
+use std::sync::Arc;
+
+use cache_api::Routed;
 use cache_cow::CowCache;
 use cache_locked::{MutexCache, NaiveCache, RwLockCache};
 use cache_persistent_trie::{Hamt256Cache, HamtCache};
@@ -15,7 +18,7 @@ use crate::floor::{Fault, Faulty, Noop, Slowed};
 use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
-use crate::programs::{self, Bench, Grid, PerOperation, Prepared, Sample};
+use crate::programs::{self, Adversarial, Bench, Grid, PerOperation, Prepared, Sample, ValueSize};
 use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk, one_by_one};
 
 /// What kind of thing a row is.
@@ -52,11 +55,18 @@ pub enum Class {
     Alone,
 }
 
+/// Measures and verifies one cell of type `C`; the error is one line.
+pub type Program<C> = fn(&C, &Bench) -> Result<Sample, String>;
+
 /// What can be done with a row, compiled for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Programs {
     /// One cell of the core grid.
-    pub grid: fn(&Grid, &Bench) -> Result<Sample, String>,
+    pub grid: Program<Grid>,
+    /// One cell of the adversarial phase; none where threads cannot share the map.
+    pub adversarial: Option<Program<Adversarial>>,
+    /// One cell of the value-size phase; none where threads cannot share the map.
+    pub value_size: Option<Program<ValueSize>>,
     /// One operation on one thread.
     pub per_operation: fn(PerOperation, usize, &Keys) -> Prepared,
 }
@@ -66,9 +76,12 @@ impl Programs {
     const fn shared<F: Family>() -> Self
     where
         F::Map<Key, Value>: Sync,
+        F::Map<Key, Arc<[u8]>>: Sync,
     {
         Self {
             grid: programs::grid::<F>,
+            adversarial: Some(programs::adversarial::<F>),
+            value_size: Some(programs::value_size::<F>),
             per_operation: programs::per_operation::<F>,
         }
     }
@@ -77,6 +90,8 @@ impl Programs {
     const fn alone<F: Family>() -> Self {
         Self {
             grid: programs::grid_alone::<F>,
+            adversarial: None,
+            value_size: None,
             per_operation: programs::per_operation::<F>,
         }
     }
@@ -314,6 +329,29 @@ rows! {
     }
 }
 
+/// A design's way of choosing partitions, for the adversarial phase to aim at.
+#[derive(Clone, Copy, Debug)]
+pub struct Router {
+    /// The name in reports.
+    pub name: &'static str,
+    /// The partition of each of these keys, under the hasher of all measurements.
+    pub partitions_of: fn(&[Key]) -> Vec<usize>,
+}
+
+/// The routers that are attacked, in the order of reports.
+pub const ROUTERS: &[Router] = &[Router {
+    name: "sharded",
+    partitions_of: |keys| {
+        let map: ShardedCache<Key, Value> = ShardedCache::with_hasher(hasher());
+        partitions(&map, keys)
+    },
+}];
+
+/// Where `map` routes `keys`.
+fn partitions(map: &impl Routed<Key>, keys: &[Key]) -> Vec<usize> {
+    keys.iter().map(|key| map.partition_of(key)).collect()
+}
+
 /// The environment variable that adds [`FAULTY`] to the registry, for the tests of the sweep.
 pub const TEST_DESIGNS_VARIABLE: &str = "HARNESS_TEST_DESIGNS";
 
@@ -415,9 +453,11 @@ pub fn version_of(package: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::keys::Values;
-    use crate::programs::Benchtime;
+    use crate::programs::{Attack, Benchtime};
     use crate::workload::{Dist, Mix};
 
     #[test]
@@ -495,6 +535,88 @@ mod tests {
                 let _ = (prepared(250), prepared(7));
             }
         }
+    }
+
+    /// The other regimes, through the programs that measure them.
+    #[test]
+    fn every_row_stands_attacks_and_large_values() {
+        let bench = Bench::new(
+            Keys::new(1000, 16),
+            64,
+            1,
+            Vec::new(),
+            Benchtime::Ops(300),
+            2,
+        );
+        let mix = Mix { reads: 50 };
+        for design in REGISTRY {
+            if let Some(value_size) = design.programs.value_size {
+                let cell = ValueSize {
+                    size: 256,
+                    mix,
+                    threads: 2,
+                };
+                let sample =
+                    value_size(&cell, &bench).unwrap_or_else(|e| panic!("{}: {e}", design.name));
+                let per_write = sample.measured.allocated.allocated / sample.measured.writes;
+                assert!(
+                    per_write >= 256,
+                    "{}: {per_write} bytes are no fresh value",
+                    design.name
+                );
+            }
+            if let Some(adversarial) = design.programs.adversarial {
+                let cell = Adversarial {
+                    attack: Attack::Spread,
+                    mix,
+                    threads: 2,
+                };
+                adversarial(&cell, &bench).unwrap_or_else(|e| panic!("{}: {e}", design.name));
+            }
+        }
+    }
+
+    #[test]
+    fn attacks_land_where_they_claim() {
+        for router in ROUTERS {
+            let control = programs::working_set(&Attack::Spread, 16).unwrap();
+            let spread: HashSet<usize> = distinct(router, &control);
+            for targets in [1, 8] {
+                let (name, partitions_of) = (router.name, router.partitions_of);
+                let keys = programs::working_set(
+                    &Attack::Router {
+                        name,
+                        partitions_of,
+                        targets,
+                    },
+                    16,
+                )
+                .unwrap();
+                assert_eq!(keys.len(), programs::WORKING_SET);
+                assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+                let hit = distinct(router, &keys);
+                assert!(
+                    hit.len() == targets && hit.iter().all(|&partition| partition < targets),
+                    "{name}: {hit:?}"
+                );
+                assert!(
+                    spread.len() > 4 * targets,
+                    "{name}: the control falls into {} partitions",
+                    spread.len()
+                );
+            }
+        }
+        assert!(
+            programs::working_set(&Attack::Spread, 3)
+                .unwrap_err()
+                .contains("2048")
+        );
+    }
+
+    fn distinct(router: &Router, keys: &Keys) -> HashSet<usize> {
+        (router.partitions_of)(&keys.iter().collect::<Vec<_>>())
+            .into_iter()
+            .collect()
     }
 
     #[test]

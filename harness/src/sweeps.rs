@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use crate::programs::{Bench, Benchtime, Grid, Sample};
-use crate::registry::{Class, Design, Kind};
+use crate::machine;
+use crate::programs::{
+    Adversarial, Attack, Bench, Benchtime, Grid, MOST_KEYS, ROUTED_KEYS, SIZES, Sample, ValueSize,
+};
+use crate::registry::{Class, Design, Kind, ROUTERS, Router};
 use crate::workload::{Dist, Mix};
 
 /// The cells of a design for these numbers of threads; none where it takes no part.
@@ -23,7 +26,7 @@ pub struct Sweep {
 }
 
 /// One thing to measure, and the name of its line.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Cell {
     /// The benchmark's name without `Benchmark`: `Cache/impl=…/dist=…/mix=…`, and `-T` for T threads above one.
     pub name: String,
@@ -32,10 +35,14 @@ pub struct Cell {
 }
 
 /// What a cell does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Job {
     /// A cell of the core grid.
     Grid(Grid),
+    /// A cell of the adversarial phase.
+    Adversarial(Adversarial),
+    /// A cell of the value-size phase.
+    ValueSize(ValueSize),
 }
 
 impl Job {
@@ -47,6 +54,8 @@ impl Job {
     pub fn run(&self, design: &Design, bench: &Bench) -> Result<Sample, String> {
         match self {
             Self::Grid(cell) => (design.programs.grid)(cell, bench),
+            Self::Adversarial(cell) => design.programs.adversarial.ok_or(ALONE)?(cell, bench),
+            Self::ValueSize(cell) => design.programs.value_size.ok_or(ALONE)?(cell, bench),
         }
     }
 
@@ -55,31 +64,41 @@ impl Job {
     pub const fn threads(&self) -> usize {
         match self {
             Self::Grid(cell) => cell.threads,
+            Self::Adversarial(cell) => cell.threads,
+            Self::ValueSize(cell) => cell.threads,
         }
     }
 
     /// About how long the cell takes, all included.
     #[must_use]
     pub fn estimate(&self, keys: usize, benchtime: Benchtime) -> Duration {
+        // Filling, dropping and checking a map: about a quarter of a microsecond per key.
+        let around =
+            |keys: usize| Duration::from_nanos(250 * keys as u64) + Duration::from_millis(5);
+        let timed = match benchtime {
+            Benchtime::Time(time) => time + time / 8,
+            Benchtime::Ops(ops) => Duration::from_nanos(ops.saturating_mul(300)),
+        };
         match self {
-            Self::Grid(cell) => {
-                // Filling, dropping and checking a map: about a quarter of a microsecond per key.
-                let around = Duration::from_nanos(250 * keys as u64) + Duration::from_millis(5);
-                let timed = if cell.least_writes > 0 {
-                    let (_, writes) = cell.fixed(benchtime);
-                    // A copied entry costs about 15 ns.
-                    Duration::from_nanos((writes * cell.threads * keys) as u64 * 15)
-                } else {
-                    match benchtime {
-                        Benchtime::Time(time) => time + time / 8,
-                        Benchtime::Ops(ops) => Duration::from_nanos(ops * 300),
-                    }
-                };
-                around + timed
+            Self::Grid(cell) if cell.least_writes > 0 => {
+                let (_, writes) = cell.fixed(benchtime);
+                // A copied entry costs about 15 ns.
+                around(keys) + Duration::from_nanos((writes * cell.threads * keys) as u64 * 15)
+            }
+            Self::Grid(_) => around(keys) + timed,
+            // The search for a working set costs about 30 ns per key looked at.
+            Self::Adversarial(_) => Duration::from_nanos(30 * ROUTED_KEYS as u64) + timed,
+            // Each value is allocated, written, read again and freed: about 1 ns per byte.
+            Self::ValueSize(cell) => {
+                let keys = keys.min(MOST_KEYS);
+                around(keys) + Duration::from_nanos((keys * cell.size) as u64) + timed
             }
         }
     }
 }
+
+/// Why a design takes no part in cells of several threads.
+const ALONE: &str = "this map cannot be shared by threads";
 
 /// The five phases, in the order in which a sweep runs them.
 pub const PHASES: &[Sweep] = &[
@@ -103,15 +122,15 @@ pub const PHASES: &[Sweep] = &[
     },
     Sweep {
         name: "D",
-        what: "adversarial placement: working sets of 2,048 keys in 1 or 8 shards of a router",
-        axes: "attacked router x read-only, write-heavy x threads",
-        cells: None,
+        what: "adversarial placement: working sets of 2,048 keys in 1 or 8 partitions of a router, and a control",
+        axes: "attack none, ROUTER-1, ROUTER-8 x mix r100, r10 x threads, and four threads per core",
+        cells: Some(phase_d),
     },
     Sweep {
         name: "E",
         what: "value size: distinct values, a fresh allocation per write, reads touch every cache line",
-        axes: "size 16 B to 4 KiB x mix r100, r10 x threads",
-        cells: None,
+        axes: "size 16, 64, 256, 1024, 4096 B x mix r100, r10 x threads; uniform, 100,000 keys at most",
+        cells: Some(phase_e),
     },
 ];
 
@@ -209,6 +228,83 @@ fn phase_c(design: &Design, threads: &[usize]) -> Vec<Cell> {
     }
 }
 
+/// See [`PHASES`].
+fn phase_d(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    if design.programs.adversarial.is_none() {
+        return Vec::new();
+    }
+    let mut attacks = vec![Attack::Spread];
+    for &Router {
+        name,
+        partitions_of,
+    } in ROUTERS
+    {
+        attacks.extend([1, 8].map(|targets| Attack::Router {
+            name,
+            partitions_of,
+            targets,
+        }));
+    }
+    let crowd = 4 * machine::cores();
+    let crowd = (!threads.contains(&crowd)).then_some(crowd);
+    let mut cells = Vec::new();
+    for attack in attacks {
+        for &mix in ends(design) {
+            for threads in threads.iter().copied().chain(crowd) {
+                let (of, attacked, mixed) = (design.name, attack.name(), mix.name());
+                let name = format!(
+                    "Adversarial/impl={of}/attack={attacked}/mix={mixed}{}",
+                    suffix(threads)
+                );
+                cells.push(Cell {
+                    name,
+                    job: Job::Adversarial(Adversarial {
+                        attack,
+                        mix,
+                        threads,
+                    }),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// See [`PHASES`].
+fn phase_e(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    if design.programs.value_size.is_none() {
+        return Vec::new();
+    }
+    let mut cells = Vec::new();
+    for size in SIZES {
+        for &mix in ends(design) {
+            for &threads in threads {
+                let name = format!(
+                    "ValueSize/impl={}/size={size}/mix={}{}",
+                    design.name,
+                    mix.name(),
+                    suffix(threads)
+                );
+                cells.push(Cell {
+                    name,
+                    job: Job::ValueSize(ValueSize { size, mix, threads }),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// Read-only and write-heavy; only the first for designs whose writes copy the map.
+fn ends(design: &Design) -> &'static [Mix] {
+    const ENDS: [Mix; 2] = [Mix { reads: 100 }, Mix { reads: 10 }];
+    if design.class == Class::Copying {
+        &ENDS[..1]
+    } else {
+        &ENDS
+    }
+}
+
 /// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
 fn sequential(design: &Design, _: &[usize]) -> Vec<Cell> {
     let mixes = if design.class == Class::Copying {
@@ -276,6 +372,28 @@ mod tests {
         let cells = phase_a(design("sharded").unwrap(), &[1, 8]);
         assert_eq!(cells[0].name, "Cache/impl=sharded/dist=uniform/mix=r100");
         assert_eq!(cells[1].name, "Cache/impl=sharded/dist=uniform/mix=r100-8");
+    }
+
+    #[test]
+    fn adversarial_and_value_size_cells_say_what_they_vary() {
+        let design = design("sharded").unwrap();
+        let names = |cells: Vec<Cell>| cells.into_iter().map(|cell| cell.name).collect::<Vec<_>>();
+        let attacks = names(phase_d(design, &[1]));
+        assert_eq!(attacks.len(), (1 + 2 * ROUTERS.len()) * 2 * 2);
+        assert!(
+            attacks.contains(&"Adversarial/impl=sharded/attack=none/mix=r100".to_owned()),
+            "{attacks:?}"
+        );
+        assert!(
+            attacks.contains(&"Adversarial/impl=sharded/attack=sharded-8/mix=r10".to_owned()),
+            "{attacks:?}"
+        );
+        let sizes = names(phase_e(design, &[1, 2]));
+        assert_eq!(sizes.len(), 5 * 2 * 2);
+        assert!(
+            sizes.contains(&"ValueSize/impl=sharded/size=4096/mix=r10-2".to_owned()),
+            "{sizes:?}"
+        );
     }
 
     #[test]

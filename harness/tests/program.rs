@@ -266,7 +266,7 @@ fn both_allocators_serve_and_are_told() {
 fn the_list_is_for_people_and_programs() {
     let text = stdout(&harness(&["list"]));
     assert!(
-        text.contains("sharded") && text.contains("not yet measured"),
+        text.contains("sharded") && text.contains("value size"),
         "{text}"
     );
     let json: serde_json::Value =
