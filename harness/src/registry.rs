@@ -668,7 +668,7 @@ mod tests {
             Benchtime::Ops(50_000),
             2,
         );
-        let wrong = (FAULTY[1].programs.grid)(&cell, &bench).unwrap_err();
+        let wrong = (FAULTY[2].programs.grid)(&cell, &bench).unwrap_err();
         assert!(wrong.contains("lost a write"), "{wrong}");
         assert_ne!(Values::new(4).old, Values::new(4).new);
     }

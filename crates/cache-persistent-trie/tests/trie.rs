@@ -346,7 +346,7 @@ fn no_effect_without_cause<M: Subject>(pairs: &[(u64, u64)]) {
         map.put(effect, 0);
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(|| {
+            let writer = scope.spawn(|| {
                 let mut version = 0;
                 while !over.load(Ordering::Relaxed) {
                     version += 1;
@@ -363,6 +363,7 @@ fn no_effect_without_cause<M: Subject>(pairs: &[(u64, u64)]) {
                 );
             }
             over.store(true, Ordering::Relaxed);
+            writer.join().unwrap();
         });
     }
 }
@@ -441,8 +442,9 @@ fn batches_of_writes_are_seen_whole() {
     let map = HamtCache::<u64, u64>::make();
     map.load((0..100).map(|key| (key, 0)).collect());
     let over = AtomicBool::new(false);
+    // Joined one by one, since ThreadSanitizer does not see the scope's own way of waiting.
     thread::scope(|scope| {
-        scope.spawn(|| {
+        let batches = scope.spawn(|| {
             for round in 1..400 {
                 map.update_many(|batch| {
                     (0..100).for_each(|key| assert!(!batch.insert(key, round)))
@@ -450,7 +452,7 @@ fn batches_of_writes_are_seen_whole() {
             }
             over.store(true, Ordering::Relaxed);
         });
-        scope.spawn(|| {
+        let singles = scope.spawn(|| {
             let mut round = 0;
             while !over.load(Ordering::Relaxed) {
                 map.insert(1_000 + round % 10, round);
@@ -462,6 +464,8 @@ fn batches_of_writes_are_seen_whole() {
             let values = map.get_batch(&keys);
             assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
         }
+        batches.join().unwrap();
+        singles.join().unwrap();
     });
     assert_eq!(map.len(), 110);
 }
