@@ -21,11 +21,14 @@ macro_rules! adapter {
         write($write_map:ident, $write_key:ident, $value:ident) $write:block
         erase($erase_map:ident, $erase_key:ident) $erase:block
         count($count_map:ident) $count:block
+        $(may_miss $may_miss:literal)?
     ) => {
         $(#[$doc])*
         pub struct $peer<K: MapKey, V: MapValue>($map_type);
 
         impl<K: MapKey, V: MapValue> Subject<K, V> for $peer<K, V> {
+            $(const MAY_MISS: bool = $may_miss;)?
+
             #[inline]
             fn read<R: Send>(&self, $read_key: &K, $f: impl FnOnce(&V) -> R + Send) -> Option<R> {
                 let $read_map = &self.0;
@@ -159,6 +162,10 @@ impl<K: MapKey, V: MapValue> SccHashMap<K, V> {
 
 adapter! {
     /// `scc::HashIndex`: reads without locks; a write of a key that is there retires the entry and makes a new one.
+    ///
+    /// `update` first adds the new entry and then marks the old one as removed. A `peek` that has looked at the slots
+    /// in between, in the other order, finds neither: up to 3 of 1,000 reads, with two threads on hot keys.
+    /// `read_sync` would lock the bucket and not miss, but is not what the type is for.
     SccHashIndex(scc::HashIndex<K, V, H>)
     read(map, key, f) { map.peek_with(key, |_, value| f(value)) }
     write(map, key, value) {
@@ -169,6 +176,7 @@ adapter! {
     }
     erase(map, key) { map.remove_sync(key); }
     count(map) { map.len() }
+    may_miss true
 }
 
 impl<K: MapKey, V: MapValue> SccHashIndex<K, V> {

@@ -19,7 +19,9 @@ use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
 use crate::programs::{self, Adversarial, Bench, Grid, PerOperation, Prepared, Sample, ValueSize};
-use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk, one_by_one};
+#[cfg(feature = "peers")]
+use crate::subject::one_by_one;
+use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk};
 
 /// What kind of thing a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -253,7 +255,9 @@ rows! {
         idea: "read-write-locked shards, four per core by default",
     }
     #[cfg(feature = "peers")]
-    Dashmap256Row(peers::Dashmap<K, V>) = |entries| one_by_one(peers::Dashmap::with_shards(256, entries.len()), entries),
+    Dashmap256Row(peers::Dashmap<K, V>) = |entries| {
+        one_by_one(peers::Dashmap::with_shards(256, entries.len()), entries)
+    },
     shared {
         name: "dashmap-256", kind: Kind::Peer, class: Class::Grid, package: "dashmap",
         read: "get, guard", write: "insert", fill: "sized, one by one", snapshot: "none",
@@ -279,7 +283,8 @@ rows! {
         one_by_one(peers::SccHashIndex::with_capacity(entries.len()), entries)
     }, shared {
         name: "scc-hashindex", kind: Kind::Peer, class: Class::Grid, package: "scc",
-        read: "peek_with, in place", write: "entry_sync, then update or insert_entry", fill: "sized, one by one",
+        read: "peek_with, in place; may miss a key that is being replaced",
+        write: "entry_sync, then update or insert_entry", fill: "sized, one by one",
         snapshot: "none", idea: "lock-free reads, a lock per bucket for writes; made for reading",
     }
     #[cfg(feature = "peers")]

@@ -29,6 +29,12 @@ pub trait Subject<K, V> {
     /// Whether it keeps what is written. Only the floor does not, and its contents are not compared.
     const STORES: bool = true;
 
+    /// Whether a read may find nothing for a key that another thread is just replacing.
+    ///
+    /// No design does that; where a peer does, its cells do not fail for it, and their side data say how often it
+    /// happened (`expected_hits` minus `hits`).
+    const MAY_MISS: bool = false;
+
     /// Runs `f` on the value for `key`.
     fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R>;
     /// Stores `value` for `key`, whether or not there is one.

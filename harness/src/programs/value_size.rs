@@ -1,5 +1,5 @@
-//! The value-size regime: from which size on does moving bytes drown the cost of synchronising? Values are distinct, each
-//! write allocates a new one, and a read touches every cache line of what it finds.
+//! The value-size regime: from which size on does moving bytes drown the cost of synchronising? Values are distinct,
+//! each write allocates a new one, and a read touches every cache line of what it finds.
 
 use std::sync::Arc;
 
