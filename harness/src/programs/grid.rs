@@ -131,7 +131,11 @@ where
     M: Subject<Key, G::Value>,
     G: Regime,
 {
-    if measured.hits != measured.expected_hits {
+    let excused = M::MISSES_WHILE_REPLACED
+        && measured.hits < measured.expected_hits
+        && measured.writes > 0
+        && streams.len() > 1;
+    if measured.hits != measured.expected_hits && !excused {
         return Err(format!(
             "wrong answers: {} of {} reads hit",
             measured.hits, measured.expected_hits
