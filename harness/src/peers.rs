@@ -21,13 +21,13 @@ macro_rules! adapter {
         write($write_map:ident, $write_key:ident, $value:ident) $write:block
         erase($erase_map:ident, $erase_key:ident) $erase:block
         count($count_map:ident) $count:block
-        $(may_miss $may_miss:literal)?
+        $(misses_while_replaced: $misses:literal)?
     ) => {
         $(#[$doc])*
         pub struct $peer<K: MapKey, V: MapValue>($map_type);
 
         impl<K: MapKey, V: MapValue> Subject<K, V> for $peer<K, V> {
-            $(const MAY_MISS: bool = $may_miss;)?
+            $(const MISSES_WHILE_REPLACED: bool = $misses;)?
 
             #[inline]
             fn read<R: Send>(&self, $read_key: &K, $f: impl FnOnce(&V) -> R + Send) -> Option<R> {
@@ -163,9 +163,8 @@ impl<K: MapKey, V: MapValue> SccHashMap<K, V> {
 adapter! {
     /// `scc::HashIndex`: reads without locks; a write of a key that is there retires the entry and makes a new one.
     ///
-    /// `update` first adds the new entry and then marks the old one as removed. A `peek` that has looked at the slots
-    /// in between, in the other order, finds neither: up to 3 of 1,000 reads, with two threads on hot keys.
-    /// `read_sync` would lock the bucket and not miss, but is not what the type is for.
+    /// `update` first adds the new entry and then marks the old one as removed; a `peek` that looks at the slots
+    /// meanwhile may find neither. `read_sync` would lock the bucket and not miss, but is not what the type is for.
     SccHashIndex(scc::HashIndex<K, V, H>)
     read(map, key, f) { map.peek_with(key, |_, value| f(value)) }
     write(map, key, value) {
@@ -176,7 +175,7 @@ adapter! {
     }
     erase(map, key) { map.remove_sync(key); }
     count(map) { map.len() }
-    may_miss true
+    misses_while_replaced: true
 }
 
 impl<K: MapKey, V: MapValue> SccHashIndex<K, V> {
@@ -243,11 +242,14 @@ adapter! {
 }
 
 impl<K: MapKey, V: MapValue> QuickCache<K, V> {
-    /// A cache for `capacity` entries that holds at most twice as many.
+    /// A cache that never has to evict any of `capacity` entries.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
-        // The bound is divided evenly among the shards while keys are not: the constant keeps small maps whole.
-        let bound = 2 * capacity + 4096;
+        // The bound is divided evenly among the shards (at most four per core) while keys are not: placed by an
+        // adversary, all of them are in one shard.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = (4 * cores).next_power_of_two();
+        let bound = capacity.saturating_mul(2 * shards).max(4096);
         Self(quick_cache::sync::Cache::with(
             capacity,
             bound as u64,

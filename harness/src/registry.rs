@@ -299,13 +299,13 @@ rows! {
         one_by_one(peers::QuickCache::with_capacity(entries.len()), entries)
     }, shared {
         name: "quick-cache", kind: Kind::Peer, class: Class::Grid, package: "quick_cache",
-        read: "get, a clone", write: "insert", fill: "sized (bound: twice the keys), one by one", snapshot: "none",
+        read: "get, a clone", write: "insert", fill: "sized (bound: never reached), one by one", snapshot: "none",
         idea: "a sharded cache that evicts; never full here",
     }
     #[cfg(feature = "peers")]
     MokaRow(peers::Moka<K, V>) = |entries| one_by_one(peers::Moka::with_capacity(entries.len()), entries), shared {
         name: "moka", kind: Kind::Peer, class: Class::Grid, package: "moka",
-        read: "get, a clone", write: "insert", fill: "sized (bound: twice the keys), one by one", snapshot: "none",
+        read: "get, a clone", write: "insert", fill: "sized (bound: never reached), one by one", snapshot: "none",
         idea: "a cache that evicts by frequency and recency; never full here",
     }
     #[cfg(feature = "peers")]
