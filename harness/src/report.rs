@@ -98,6 +98,12 @@ impl Run<'_> {
             hits: measured.hits,
             expected_hits: measured.expected_hits,
         };
+        for (kind, note) in &sample.notes {
+            let mut note = note.clone();
+            note["cell"] = cell.name.as_str().into();
+            note["round"] = self.round.into();
+            writeln!(out, "# {kind} {note}")?;
+        }
         writeln!(out, "# sample {}", serde_json::to_string(&side)?)?;
         writeln!(out, "{}", result_line(&cell.name, sample))
     }
@@ -172,6 +178,7 @@ mod tests {
         let sample = Sample {
             measured,
             extra: vec![(1.5, "p99-ns")],
+            notes: Vec::new(),
         };
         let line = result_line("Cache/impl=x/dist=zipf/mix=r90-2", &sample);
         assert_eq!(

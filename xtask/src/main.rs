@@ -6,6 +6,7 @@
 mod compare;
 mod cpuinfo;
 mod errors;
+mod experiments;
 mod harness;
 mod list;
 mod readme;

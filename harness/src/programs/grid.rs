@@ -115,12 +115,32 @@ where
             .enumerate()
             .map(|(index, key)| (key, regime.initial(index))),
     );
-    let measured = timing::measure(&map, keys, streams, length, pins, regime)?;
-    checked(&map, keys, streams, measured, regime)
+    measure_and_verify_on(&map, keys, streams, length, pins, regime)
+}
+
+/// As [`measure_and_verify`], on a map that holds the initial value of each of `keys` already.
+///
+/// # Errors
+///
+/// A panic of the design, or a wrong answer, as one line.
+pub(super) fn measure_and_verify_on<M, G>(
+    map: &M,
+    keys: &Keys,
+    streams: &[Stream],
+    length: Length,
+    pins: &[usize],
+    regime: &G,
+) -> Result<Sample, String>
+where
+    M: Subject<Key, G::Value> + Sync,
+    G: Regime,
+{
+    let measured = timing::measure(map, keys, streams, length, pins, regime)?;
+    checked(map, keys, streams, measured, regime)
 }
 
 /// The sample, if the answers and the contents are right.
-fn checked<M, G>(
+pub(super) fn checked<M, G>(
     map: &M,
     keys: &Keys,
     streams: &[Stream],
@@ -148,6 +168,7 @@ where
     Ok(Sample {
         measured,
         extra: Vec::new(),
+        notes: Vec::new(),
     })
 }
 
