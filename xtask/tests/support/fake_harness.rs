@@ -71,7 +71,7 @@ fn list(args: &[String]) {
     if json {
         let (rows, phases) = (rows.join(","), phases.join(","));
         println!(
-            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}}]}}"
+            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}},{{\"name\":\"latency\"}},{{\"name\":\"zeroing\"}}]}}"
         );
     } else {
         DESIGNS
@@ -148,7 +148,18 @@ fn run(args: &[String]) {
     ] {
         required(name);
     }
-    let mut cells = cells(&design, phase.as_deref(), &required("--threads"));
+    let allocator = required("--allocator");
+    let mut cells = match flag(args, "--experiment").as_deref() {
+        // An experiment that compares something else than designs, under both allocators.
+        Some("zeroing") if design == "sharded" => ["extend", "zeroed"]
+            .map(|merge| format!("Zeroing/impl={merge}/where=alone/allocator={allocator}"))
+            .to_vec(),
+        Some("zeroing") => Vec::new(),
+        Some("latency") => ["r100", "r10"]
+            .map(|mix| format!("Latency/impl={design}/mix={mix}-2"))
+            .to_vec(),
+        _ => cells(&design, phase.as_deref(), &required("--threads")),
+    };
     if let Some(path) = flag(args, "--cells-from") {
         let wanted =
             std::fs::read_to_string(path).unwrap_or_else(|error| usage(&error.to_string()));
@@ -205,7 +216,14 @@ fn run(args: &[String]) {
             exit(3);
         }
         let ns = if go_wrong("nan") { f64::NAN } else { ns };
-        println!("Benchmark{cell}\t1000\t{ns:.4} ns/op\t0 B/op\t0 allocs/op");
+        let more = match cell.split('/').next() {
+            Some("Latency") => {
+                "\t50 p50-ns\t90 p90-ns\t1000 p99-ns\t20000 p99.9-ns\t3000000 max-ns\t24 timer-ns"
+            }
+            Some("Zeroing") => "\t9 copy-ns",
+            _ => "",
+        };
+        println!("Benchmark{cell}\t1000\t{ns:.4} ns/op\t0 B/op\t0 allocs/op{more}");
         std::io::stdout().flush().expect("the pipe is open");
     }
     println!("# end design={design} round={round}");
