@@ -59,9 +59,12 @@ fn values(samples: &[Sample], unit: &str) -> Vec<f64> {
     samples.iter().filter_map(value).collect()
 }
 
-/// The median of one unit over the rounds.
+/// The median of one unit over the rounds, if every round has it: a percentile that only the longer runs could tell
+/// would be one of other runs than those beside it.
 fn median(samples: &[Sample], unit: &str) -> Option<f64> {
-    stats::summary(&values(samples, unit)).map(|summary| summary.median)
+    let values = values(samples, unit);
+    let summary = stats::summary(&values).filter(|_| values.len() == samples.len());
+    summary.map(|summary| summary.median)
 }
 
 /// The value of an axis in a name.
@@ -386,6 +389,8 @@ mod tests {
         ];
         assert_eq!(values(&samples, "p50-ns"), [61.0, 63.0]);
         assert_eq!(values(&samples, "p90-ns"), [80.0]);
+        assert_eq!(median(&samples, "p50-ns"), Some(62.0));
+        assert_eq!(median(&samples, "p90-ns"), None, "not in every round");
         assert_eq!(median(&samples, "p99-ns"), None);
     }
 
