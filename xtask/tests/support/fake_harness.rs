@@ -70,9 +70,10 @@ fn list(args: &[String]) {
         .collect();
     if json {
         let (rows, phases) = (rows.join(","), phases.join(","));
-        println!(
-            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}},{{\"name\":\"latency\"}},{{\"name\":\"zeroing\"}}]}}"
-        );
+        let experiments =
+            ["sequential", "latency", "zeroing"].map(|name| format!("{{\"name\":\"{name}\"}}"));
+        let experiments = experiments.join(",");
+        println!("{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{experiments}]}}");
     } else {
         DESIGNS
             .iter()
