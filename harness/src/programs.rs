@@ -4,6 +4,8 @@
 mod adversarial;
 mod grid;
 mod per_operation;
+mod shard_count;
+mod study_locks;
 mod value_size;
 
 pub use adversarial::{
@@ -11,6 +13,10 @@ pub use adversarial::{
 };
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
 pub use per_operation::{PerOperation, Prepared, run as per_operation};
+pub use shard_count::{LONGEST_SAMPLE, SHARDS, ShardCount, Striped, run as shard_count};
+pub use study_locks::{
+    READS, SHARDS as STUDY_SHARDS, StudyLocks, THREADS as STUDY_THREADS, run as study_locks,
+};
 pub use value_size::{MOST_KEYS, SIZES, Sized, ValueSize, run as value_size};
 
 use std::cell::OnceCell;
