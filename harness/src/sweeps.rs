@@ -130,11 +130,11 @@ impl Job {
     }
 }
 
-/// What making, filling and checking a striped map costs per key, with the streams that belong to it.
-const SHARDED_NS_PER_KEY: u64 = 120;
+/// What a cell's share of filling a striped map costs per key, with drawing the cell's operations and checking them.
+const SHARDED_NS_PER_KEY: u64 = 70;
 
 /// What an operation of the table of lock designs costs, the drawing before it included.
-const STUDY_NS_PER_OP: u64 = 180;
+const STUDY_NS_PER_OP: u64 = 300;
 
 /// Why a design takes no part where the number of shards is chosen.
 const ONE_PARTITION: &str = "this map has no shards to choose";
