@@ -20,6 +20,8 @@ pub(crate) struct Sample {
     pub(crate) ns_per_op: f64,
     /// The line as it stands in the file, with all its units, and the comment before it that belongs to it.
     pub(crate) line: String,
+    /// The line of figures that belongs to it, where the cell stands in a published table.
+    pub(crate) csv: Option<String>,
 }
 
 /// What a `bench.txt` holds.
@@ -43,9 +45,14 @@ impl Contents {
         let mut round = 0;
         let mut failed = HashMap::new();
         let mut side_data = None;
+        let mut csv = None;
         for line in text.lines() {
             if line.starts_with("# sample ") {
                 side_data = Some(line);
+                // What belonged to a sample that never came.
+                csv = None;
+            } else if let Some(line) = line.strip_prefix("# csv ") {
+                csv = Some(line.to_owned());
             } else if !line.starts_with(['#', 'B']) && !line.is_empty() {
                 contents.head.push_str(line);
                 contents.head.push('\n');
@@ -65,6 +72,7 @@ impl Contents {
                             sample.line.insert(0, '\n');
                             sample.line.insert_str(0, side_data);
                         }
+                        sample.csv = csv.take();
                         // A sample counts once for its round; the first was there before any resumption.
                         if contents.done.insert((cell.to_owned(), round)) {
                             let samples =
@@ -136,6 +144,7 @@ impl Line<'_> {
             round: 0,
             ns_per_op: f64::NAN,
             line: line.to_owned(),
+            csv: None,
         };
         while let Some(value) = words.next() {
             let value: f64 = value.parse().ok()?;
@@ -241,6 +250,16 @@ mod tests {
     fn a_sample_takes_its_failure_away() {
         let again = "# begin design=a round=1\nBenchmarkCache/impl=a/mix=r50\t10\t5.0 ns/op\n";
         assert!(Contents::parse(&format!("{TEXT}{again}")).failed.is_empty());
+    }
+
+    #[test]
+    fn a_line_of_figures_belongs_to_the_next_sample() {
+        let text = "# begin round=1\n# sample {}\n# csv mutex,1,50,1,12.3\nBenchmarkT/impl=a\t10\t12.3 ns/op\n\
+                    # sample {}\n# csv mutex,1,50,2,9.0\n# sample {}\nBenchmarkT/impl=b\t10\t12.3 ns/op\n";
+        let contents = Contents::parse(text);
+        let csv = |cell: &str| contents.samples[cell][0].csv.clone();
+        assert_eq!(csv("T/impl=a").as_deref(), Some("mutex,1,50,1,12.3"));
+        assert_eq!(csv("T/impl=b"), None, "its own sample was never finished");
     }
 
     #[test]

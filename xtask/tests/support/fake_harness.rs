@@ -71,7 +71,7 @@ fn list(args: &[String]) {
     if json {
         let (rows, phases) = (rows.join(","), phases.join(","));
         println!(
-            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}}]}}"
+            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}},{{\"name\":\"study-locks\"}}]}}"
         );
     } else {
         DESIGNS
@@ -149,6 +149,15 @@ fn run(args: &[String]) {
         required(name);
     }
     let mut cells = cells(&design, phase.as_deref(), &required("--threads"));
+    let table = flag(args, "--experiment").as_deref() == Some("study-locks");
+    if table {
+        cells = match design.as_str() {
+            "mutex" | "sharded" => [100, 50]
+                .map(|reads| format!("StudyLocks/impl={design}/reads={reads}-2"))
+                .to_vec(),
+            _ => Vec::new(),
+        };
+    }
     if let Some(path) = flag(args, "--cells-from") {
         let wanted =
             std::fs::read_to_string(path).unwrap_or_else(|error| usage(&error.to_string()));
@@ -199,6 +208,11 @@ fn run(args: &[String]) {
         }
         let ns = 10.0 * (at + 1) as f64 + f64::from(round) / 10.0 + (design.len() as f64);
         println!("# sample {{\"cell\":\"{cell}\",\"round\":{round}}}");
+        if table {
+            let shards = if design == "mutex" { 1 } else { 64 };
+            let reads = if cell.contains("reads=50") { 50 } else { 100 };
+            println!("# csv mutex,{shards},{reads},2,{ns:.1}");
+        }
         if go_wrong("tear") {
             print!("Benchmark{cell}\t1000\t{ns:.4}");
             std::io::stdout().flush().expect("the pipe is open");
