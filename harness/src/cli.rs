@@ -120,6 +120,9 @@ struct RunArgs {
     /// Leave this cell out. May be repeated.
     #[arg(long)]
     skip: Vec<String>,
+    /// Of phases D and E only what a short sweep has time for.
+    #[arg(long)]
+    brief: bool,
     /// Print the cells and about how many milliseconds each takes, and measure nothing.
     #[arg(long)]
     plan: bool,
@@ -489,6 +492,10 @@ fn run(args: &RunArgs, out: &mut impl Write) -> Result<i32, Trouble> {
             .is_none_or(|wanted| wanted.contains(&cell.name))
     });
     cells.retain(|cell| !args.skip.contains(&cell.name));
+    if args.brief {
+        let most = args.threads.0.iter().copied().max().unwrap_or(1);
+        cells.retain(|cell| cell.job.is_brief(most));
+    }
     if args.plan {
         for cell in &cells {
             let estimate = cell.job.estimate(keys, args.benchtime);

@@ -91,6 +91,23 @@ impl Job {
         }
     }
 
+    /// Whether a short sweep of up to `most` threads has time for the cell: of the adversarial and the value-size
+    /// phase those that show most, the highest number of threads, all keys in one partition, and the sizes below 4 KiB.
+    #[must_use]
+    pub const fn is_brief(&self, most: usize) -> bool {
+        match self {
+            Self::Adversarial(cell) => {
+                let narrow = match cell.attack {
+                    Attack::Spread => true,
+                    Attack::Router { targets, .. } => targets == 1,
+                };
+                narrow && cell.threads == most
+            }
+            Self::ValueSize(cell) => cell.size <= 1024 && cell.size != 64 && cell.threads == most,
+            _ => true,
+        }
+    }
+
     /// About how long the cell takes, all included.
     #[must_use]
     pub fn estimate(&self, keys: usize, benchtime: Benchtime) -> Duration {
@@ -108,8 +125,11 @@ impl Job {
                 around(keys) + Duration::from_nanos((writes * cell.threads * keys) as u64 * 15)
             }
             Self::Grid(_) => around(keys) + timed,
-            // The search for a working set costs about 30 ns per key looked at.
-            Self::Adversarial(_) => Duration::from_nanos(30 * ROUTED_KEYS as u64) + timed,
+            // The search for a working set costs about 40 ns per key looked at, once for a dozen cells or so.
+            Self::Adversarial(_) => {
+                let search = Duration::from_nanos(4 * ROUTED_KEYS as u64);
+                search + Duration::from_millis(1) + timed
+            }
             // Each value is allocated, written, read again and freed: about 1 ns per byte.
             Self::ValueSize(cell) => {
                 let keys = keys.min(MOST_KEYS);
@@ -597,6 +617,20 @@ mod tests {
             "the number of operations is fixed"
         );
         assert!(table.estimate(1_000_000, ms(1)) > 5 * table.estimate(100_000, ms(1)));
+    #[test]
+    fn a_short_sweep_keeps_the_grid_and_a_part_of_the_placements_and_sizes() {
+        let design = design("sharded").unwrap();
+        let brief = |cells: Vec<Cell>| {
+            let kept = cells.iter().filter(|cell| cell.job.is_brief(2));
+            kept.map(|cell| cell.name.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(brief(phase_a(design, &[1, 2])).len(), 16);
+        let attacks = brief(phase_d(design, &[1, 2]));
+        assert_eq!(attacks.len(), (1 + ROUTERS.len()) * 2, "{attacks:?}");
+        assert!(attacks.iter().all(|name| name.ends_with("-2")));
+        let sizes = brief(phase_e(design, &[1, 2]));
+        assert_eq!(sizes.len(), 3 * 2, "{sizes:?}");
+        assert!(!sizes.iter().any(|name| name.contains("size=4096")));
     }
 
     #[test]

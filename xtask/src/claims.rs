@@ -284,18 +284,22 @@ mod tests {
     }
 
     const ABLATIONS: [&str; 6] = [
-        "what=padding/variant=padded",
-        "what=padding/variant=unpadded",
+        "what=padding/variant=on",
+        "what=padding/variant=off",
         "what=unlock/variant=early",
         "what=unlock/variant=scope",
-        "what=bits/variant=disjoint",
-        "what=bits/variant=correlated",
+        "what=bits/variant=apart",
+        "what=bits/variant=bucket",
     ];
-    const ZEROINGS: [&str; 4] = [
-        "Zeroing/where=alone/memory=zeroed",
-        "Zeroing/where=alone/memory=extend",
-        "Zeroing/where=insert/memory=zeroed",
-        "Zeroing/where=insert/memory=extend",
+    const ZEROINGS: [&str; 8] = [
+        "Zeroing/impl=zeroed/where=alone/allocator=mimalloc",
+        "Zeroing/impl=extend/where=alone/allocator=mimalloc",
+        "Zeroing/impl=zeroed/where=alone/allocator=system",
+        "Zeroing/impl=extend/where=alone/allocator=system",
+        "Zeroing/impl=zeroed/where=insert/allocator=mimalloc",
+        "Zeroing/impl=extend/where=insert/allocator=mimalloc",
+        "Zeroing/impl=zeroed/where=insert/allocator=system",
+        "Zeroing/impl=extend/where=insert/allocator=system",
     ];
 
     /// Moves figures until every check holds: each one that does not is moved to the middle of its bound, along the

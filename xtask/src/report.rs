@@ -127,8 +127,7 @@ fn published(set: &Set) -> String {
         let samples = set.contents.samples.get(&cell.name);
         let of = |sample: &Sample| {
             sample
-                .csv
-                .as_deref()?
+                .csv()?
                 .rsplit_once(',')
                 .map(|(key, _)| key.to_owned())
         };

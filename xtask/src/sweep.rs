@@ -495,7 +495,10 @@ fn plan_lines(plan: &Plan) -> Vec<(&'static str, String)> {
         ("threads", format!("{}{pinned}", join(&plan.threads))),
         (
             "sample",
-            format!("{}, allocator {}", plan.benchtime, plan.allocator),
+            format!(
+                "{} (phases D and E: {}), allocator {}",
+                plan.benchtime, plan.small_benchtime, plan.allocator
+            ),
         ),
         (
             "base",

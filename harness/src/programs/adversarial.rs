@@ -2,6 +2,8 @@
 //! Each attack aims at one design's router; the others show whether it hits them too, and the control whether the
 //! size of the working set alone explains it.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use super::{Bench, Sample, grid};
 use crate::keys::{Key, Keys, Value, Values};
 use crate::subject::Family;
@@ -73,14 +75,22 @@ pub fn working_set(attack: &Attack, length: usize) -> Result<Keys, String> {
     else {
         return Ok(Keys::new(WORKING_SET, length));
     };
-    let pool: Vec<Key> = pool(searched, length).iter().collect();
-    let partitions = partitions_of(&pool);
-    let chosen: Vec<Key> = pool
-        .iter()
-        .zip(partitions)
-        .filter(|(_, partition)| partition < targets)
-        .map(|(key, _)| *key)
-        .collect();
+    if let Some(found) = found(name, *targets, length) {
+        return Ok(found);
+    }
+    // A piece at a time: most attacks need only a part of the keys that could be searched.
+    let pool = pool(searched, length);
+    let mut chosen: Vec<Key> = Vec::with_capacity(WORKING_SET);
+    for from in (0..searched).step_by(PIECE) {
+        let piece: Vec<Key> = (from..searched.min(from + PIECE))
+            .map(|index| pool.get(index))
+            .collect();
+        let hit = |(key, partition): (&Key, usize)| (partition < *targets).then_some(*key);
+        chosen.extend(piece.iter().zip(partitions_of(&piece)).filter_map(hit));
+        if chosen.len() >= WORKING_SET {
+            break;
+        }
+    }
     let chosen = chosen.get(..WORKING_SET).ok_or_else(|| {
         format!(
             "only {} of {searched} keys fall into {targets} partitions of {name}",
@@ -96,15 +106,34 @@ pub fn working_set(attack: &Attack, length: usize) -> Result<Keys, String> {
             "a key of the working set for {targets} partitions of {name} falls into {stray}"
         ));
     }
-    Ok(Keys::of(chosen))
+    let keys = Keys::of(chosen);
+    locked(&FOUND).push((name, *targets, length, keys));
+    Ok(keys)
+}
+
+/// Keys that are looked at in one go.
+const PIECE: usize = 1 << 16;
+
+/// The working sets found by this process: each is wanted by several cells.
+static FOUND: Mutex<Vec<(&str, usize, usize, Keys)>> = Mutex::new(Vec::new());
+
+/// The working set for `targets` partitions of that router with keys of that length, if it was searched before.
+fn found(name: &str, targets: usize, length: usize) -> Option<Keys> {
+    let found = locked(&FOUND);
+    let mut same = found
+        .iter()
+        .filter(|set| (set.0, set.1, set.2) == (name, targets, length));
+    same.next().map(|set| set.3)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The keys searched; made once per process and length, since their memory is never given back.
 fn pool(count: usize, length: usize) -> Keys {
-    static POOLS: std::sync::Mutex<Vec<(usize, Keys)>> = std::sync::Mutex::new(Vec::new());
-    let mut pools = POOLS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    static POOLS: Mutex<Vec<(usize, Keys)>> = Mutex::new(Vec::new());
+    let mut pools = locked(&POOLS);
     if let Some((_, keys)) = pools.iter().find(|(of, _)| *of == length) {
         return *keys;
     }

@@ -20,9 +20,17 @@ pub(crate) struct Sample {
     pub(crate) ns_per_op: f64,
     /// The line as it stands in the file, with all its units, and the comment before it that belongs to it.
     pub(crate) line: String,
-    /// The line of figures that belongs to it, where the cell stands in a published table.
-    pub(crate) csv: Option<String>,
 }
+
+impl Sample {
+    /// The line of figures that belongs to it, where the cell stands in a published table.
+    pub(crate) fn csv(&self) -> Option<&str> {
+        self.line.lines().find_map(|line| line.strip_prefix(CSV))
+    }
+}
+
+/// What opens a line of figures, which stands between a sample's side data and the sample.
+const CSV: &str = "# csv ";
 
 /// What a `bench.txt` holds.
 #[derive(Debug, Default)]
@@ -51,8 +59,8 @@ impl Contents {
                 side_data = Some(line);
                 // What belonged to a sample that never came.
                 csv = None;
-            } else if let Some(line) = line.strip_prefix("# csv ") {
-                csv = Some(line.to_owned());
+            } else if line.starts_with(CSV) {
+                csv = Some(line);
             } else if !line.starts_with(['#', 'B']) && !line.is_empty() {
                 contents.head.push_str(line);
                 contents.head.push('\n');
@@ -68,11 +76,10 @@ impl Contents {
                         failed.insert((cell.to_owned(), round), reason.to_owned());
                     }
                     Line::Sample { cell, mut sample } => {
-                        if let Some(side_data) = side_data.take() {
+                        for comment in [csv.take(), side_data.take()].into_iter().flatten() {
                             sample.line.insert(0, '\n');
-                            sample.line.insert_str(0, side_data);
+                            sample.line.insert_str(0, comment);
                         }
-                        sample.csv = csv.take();
                         // A sample counts once for its round; the first was there before any resumption.
                         if contents.done.insert((cell.to_owned(), round)) {
                             let samples =
@@ -144,7 +151,6 @@ impl Line<'_> {
             round: 0,
             ns_per_op: f64::NAN,
             line: line.to_owned(),
-            csv: None,
         };
         while let Some(value) = words.next() {
             let value: f64 = value.parse().ok()?;
@@ -257,7 +263,7 @@ mod tests {
         let text = "# begin round=1\n# sample {}\n# csv mutex,1,50,1,12.3\nBenchmarkT/impl=a\t10\t12.3 ns/op\n\
                     # sample {}\n# csv mutex,1,50,2,9.0\n# sample {}\nBenchmarkT/impl=b\t10\t12.3 ns/op\n";
         let contents = Contents::parse(text);
-        let csv = |cell: &str| contents.samples[cell][0].csv.clone();
+        let csv = |cell: &str| contents.samples[cell][0].csv().map(str::to_owned);
         assert_eq!(csv("T/impl=a").as_deref(), Some("mutex,1,50,1,12.3"));
         assert_eq!(csv("T/impl=b"), None, "its own sample was never finished");
     }

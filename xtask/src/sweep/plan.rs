@@ -19,9 +19,9 @@ use crate::sweep::Args;
 pub(crate) enum Profile {
     /// Under three minutes on two cores: 100,000 keys, 6 rounds.
     Quick,
-    /// The figures to decide by: 1,000,000 keys, 10 rounds.
+    /// The figures to decide by: 1,000,000 keys, 8 rounds, some 40 minutes on two cores.
     Standard,
-    /// The figures to publish: 1,000,000 keys, 20 rounds, a second per cell.
+    /// The figures to publish: 1,000,000 keys, 20 rounds, a second per sample.
     Publication,
 }
 
@@ -47,7 +47,10 @@ pub(crate) struct Plan {
     pub(crate) key_length: u32,
     pub(crate) value_size: u32,
     pub(crate) threads: Vec<usize>,
+    /// Time per sample of the core grid and of experiments.
     pub(crate) benchtime: String,
+    /// Time per sample of phases D and E, which have many cells on small maps.
+    pub(crate) small_benchtime: String,
     pub(crate) allocator: String,
     /// The design that others are compared with.
     pub(crate) base: String,
@@ -136,10 +139,10 @@ impl Plan {
     /// What flags, profile and machine say by themselves. Needs no harness, so mistakes show before it is built.
     pub(crate) fn draft(args: &Args, machine: &Machine) -> Result<Plan> {
         let profile = args.profile.unwrap_or(Profile::Quick);
-        let (keys, count, benchtime) = match profile {
-            Profile::Quick => (100_000, 6, format!("{QUICK_SAMPLE_MS}ms")),
-            Profile::Standard => (1_000_000, 10, "200ms".to_owned()),
-            Profile::Publication => (1_000_000, 20, "1s".to_owned()),
+        let (keys, count, benchtime, small) = match profile {
+            Profile::Quick => (100_000, 6, format!("{QUICK_SAMPLE_MS}ms"), "5ms"),
+            Profile::Standard => (1_000_000, 8, "100ms".to_owned(), "20ms"),
+            Profile::Publication => (1_000_000, 20, "1s".to_owned(), "200ms"),
         };
         let plan = Plan {
             version: VERSION,
@@ -154,6 +157,7 @@ impl Plan {
                     .clone()
                     .unwrap_or_else(|| default_threads(profile, machine)),
             ),
+            small_benchtime: args.benchtime.clone().unwrap_or(small.to_owned()),
             benchtime: args.benchtime.clone().unwrap_or(benchtime),
             allocator: args
                 .allocator
@@ -362,6 +366,7 @@ impl Plan {
             ("key-length", self.key_length.to_string()),
             ("value-size", self.value_size.to_string()),
             ("benchtime", self.benchtime.clone()),
+            ("benchtime-small", self.small_benchtime.clone()),
             ("pin", pin),
             (
                 "sweep",
@@ -412,7 +417,13 @@ impl Plan {
         // All designs see the same streams of operations in a round, and other ones in the next.
         let seed = mix(self.seed.wrapping_add(u64::from(round)));
         let threads = join(&self.threads);
-        [
+        let small = matches!(&unit.part, Part::Phase(phase) if phase == "D" || phase == "E");
+        let benchtime = if small {
+            &self.small_benchtime
+        } else {
+            &self.benchtime
+        };
+        let mut args = [
             "run",
             "--design",
             &unit.design,
@@ -431,14 +442,18 @@ impl Plan {
             "--threads",
             &threads,
             "--benchtime",
-            &self.benchtime,
+            benchtime,
             "--pin",
             &pin,
             "--allocator",
             &self.allocator,
         ]
         .map(str::to_owned)
-        .to_vec()
+        .to_vec();
+        if self.profile == Profile::Quick {
+            args.push("--brief".to_owned());
+        }
+        args
     }
 
     /// The units of one round in the order they run: shuffled, and the same whenever it is asked.
