@@ -617,6 +617,8 @@ mod tests {
             "the number of operations is fixed"
         );
         assert!(table.estimate(1_000_000, ms(1)) > 5 * table.estimate(100_000, ms(1)));
+    }
+
     #[test]
     fn a_short_sweep_keeps_the_grid_and_a_part_of_the_placements_and_sizes() {
         let design = design("sharded").unwrap();
