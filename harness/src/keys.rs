@@ -8,10 +8,71 @@
 //! hashes them: that miss is part of every operation, as it would be in a service that was just handed the key.
 //! `noop` hashes nothing and so does not pay it.
 
+use std::fmt::Write as _;
+
 /// The key type of the core grid: a 16-byte header, copied like Go's `string`.
 pub type Key = &'static str;
 /// The value type of the core grid.
 pub type Value = &'static str;
+
+/// Keys by their number, as the timed loop asks for them.
+pub trait KeySet: Sync {
+    /// How many keys there are.
+    fn count(&self) -> usize;
+
+    /// Key number `index`, below [`count`](KeySet::count). Part of the timed work.
+    fn key(&self, index: usize) -> Key;
+}
+
+impl KeySet for Keys {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn key(&self, index: usize) -> Key {
+        self.get(index)
+    }
+}
+
+/// Keys with a name and their number: `key-0`, `key-1`, and so on, without padding.
+///
+/// Their lengths differ, so their headers lie in a table and are loaded from it, as a program does that keeps its
+/// keys in a list. That is one more cache miss per operation than [`Keys`] costs.
+#[derive(Clone, Copy, Debug)]
+pub struct NumberedKeys(&'static [Key]);
+
+impl NumberedKeys {
+    /// Writes out `count` keys, side by side. O(`count`); the memory is never given back.
+    #[must_use]
+    pub fn new(count: usize) -> Self {
+        let mut text = String::new();
+        let mut ends = Vec::with_capacity(count);
+        for index in 0..count {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "key-{index}");
+            ends.push(text.len());
+        }
+        let text: &'static str = text.leak();
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let keys: Vec<Key> = starts
+            .zip(&ends)
+            .map(|(start, &end)| &text[start..end])
+            .collect();
+        Self(keys.leak())
+    }
+}
+
+impl KeySet for NumberedKeys {
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn key(&self, index: usize) -> Key {
+        self.0[index]
+    }
+}
 
 /// The keys of a run: `count` zero-padded decimals of `length` characters, 0 first.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +226,16 @@ mod tests {
             assert_eq!(key, format!("{index:016}"));
             assert_eq!(key, keys.get(index));
         }
+    }
+
+    #[test]
+    fn numbered_keys_are_not_padded() {
+        let keys = NumberedKeys::new(1_234);
+        assert_eq!(keys.count(), 1_234);
+        for index in 0..keys.count() {
+            assert_eq!(keys.key(index), format!("key-{index}"));
+        }
+        assert_eq!(NumberedKeys::new(0).count(), 0);
     }
 
     #[test]

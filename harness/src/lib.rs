@@ -10,7 +10,8 @@
 //!   of design inside it. `noop` measures the loop alone.
 //! - Operations are drawn before the clock starts ([`workload`]), and a key's header is computed, not loaded
 //!   ([`keys`]).
-//! - Every cell has a map of its own: built and filled before the clock, warmed up, dropped after it.
+//! - Every cell has a map of its own: built and filled before the clock, warmed up, dropped after it. (One experiment
+//!   lets the cells of one number of shards share a map, and keeps account of what it holds.)
 //! - Every cell is verified after the clock: hits, length, and the contents against a model that knows which keys
 //!   were written. A wrong answer or a panic is a failed cell with its reason, and the next cell goes on.
 //! - Threads are pinned, and start behind one barrier ([`timing`]).

@@ -83,6 +83,12 @@ impl<K: MapKey, V: MapValue> Dashmap<K, V> {
             shards,
         ))
     }
+
+    /// How many shards it has.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.0.shards().len()
+    }
 }
 
 adapter! {

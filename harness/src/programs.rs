@@ -7,6 +7,8 @@ mod grid;
 mod latency;
 mod memory;
 mod per_operation;
+mod shard_count;
+mod study_locks;
 mod value_size;
 mod zeroing;
 
@@ -22,6 +24,10 @@ pub use memory::{
     MOST_CHURNED, MOST_COPIED, Memory, State, run as memory, run_snapshot as memory_snapshot,
 };
 pub use per_operation::{PerOperation, Prepared, run as per_operation};
+pub use shard_count::{LONGEST_SAMPLE, SHARDS, ShardCount, Striped, run as shard_count};
+pub use study_locks::{
+    READS, SHARDS as STUDY_SHARDS, StudyLocks, THREADS as STUDY_THREADS, run as study_locks,
+};
 pub use value_size::{MOST_KEYS, SIZES, Sized, ValueSize, run as value_size};
 pub use zeroing::{MERGED_KEYS, Merge, PIECES, Place, Zeroing, run as zeroing};
 

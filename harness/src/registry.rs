@@ -8,6 +8,7 @@
 
 mod variants;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cache_api::Routed;
@@ -21,8 +22,8 @@ use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
 use crate::programs::{
-    self, Adversarial, Bench, Grid, Latency, Memory, PerOperation, Prepared, Sample, ValueSize,
-    Zeroing,
+    self, Adversarial, Bench, Grid, Latency, Memory, PerOperation, Prepared, STUDY_SHARDS, Sample,
+    ShardCount, Striped, StudyLocks, ValueSize, Zeroing,
 };
 #[cfg(feature = "peers")]
 use crate::subject::one_by_one;
@@ -437,6 +438,104 @@ fn partitions(map: &impl Routed<Key>, keys: &[Key]) -> Vec<usize> {
     keys.iter().map(|key| map.partition_of(key)).collect()
 }
 
+/// A design or peer whose number of shards is chosen when it is made; those with one lock are the smallest case.
+#[derive(Clone, Debug)]
+pub struct StripedRow {
+    /// The name of its row in [`REGISTRY`].
+    pub name: &'static str,
+    /// The numbers of shards it can have, powers of two.
+    pub shards: RangeInclusive<usize>,
+    /// What it is in the published table of lock designs, where it stands there.
+    pub study: Option<StudyDesign>,
+    /// One cell of the experiment with numbers of shards.
+    pub shard_count: Program<ShardCount>,
+    /// One cell of the published table of lock designs.
+    pub study_locks: Program<StudyLocks>,
+}
+
+/// A design of the published table of lock designs.
+#[derive(Clone, Copy, Debug)]
+pub struct StudyDesign {
+    /// The kind of lock, in that table's words.
+    pub lock: &'static str,
+    /// How many shards.
+    pub shards: usize,
+}
+
+/// The row of that name among the striped ones, if the number of shards is a choice or part of the published table.
+#[must_use]
+pub fn striped(name: &str) -> Option<&'static StripedRow> {
+    STRIPED.iter().find(|row| row.name == name)
+}
+
+/// Writes the striped families and their slice.
+macro_rules! striped {
+    ($(
+        $(#[$attribute:meta])*
+        $name:literal $family:ident($map:ty, $range:expr, $study:expr) =
+            |$shards:ident, $entries:ident| $fill:expr, |$made:ident| $count:expr;
+    )*) => {
+        $(
+            $(#[$attribute])*
+            struct $family;
+
+            $(#[$attribute])*
+            impl Striped for $family {
+                type Map = $map;
+
+                fn filled($shards: usize, $entries: impl ExactSizeIterator<Item = (Key, Value)>) -> $map {
+                    $fill
+                }
+
+                fn shards($made: &$map) -> usize {
+                    $count
+                }
+            }
+        )*
+
+        /// Designs and peers by their number of shards, in the order of reports.
+        pub const STRIPED: &[StripedRow] = &[$(
+            $(#[$attribute])*
+            StripedRow {
+                name: $name,
+                shards: $range,
+                study: $study,
+                shard_count: programs::shard_count::<$family>,
+                study_locks: programs::study_locks::<$family>,
+            },
+        )*];
+    };
+}
+
+striped! {
+    "mutex" MutexStriped(Via<MutexCache<Key, Value>>, 1..=1, Some(StudyDesign { lock: "mutex", shards: 1 })) =
+        |_shards, entries| in_bulk(MutexCache::with_capacity_and_hasher(entries.len(), hasher()), entries),
+        |_map| 1;
+    "rwlock" RwLockStriped(Via<RwLockCache<Key, Value>>, 1..=1, Some(StudyDesign { lock: "rwlock", shards: 1 })) =
+        |_shards, entries| in_bulk(RwLockCache::with_capacity_and_hasher(entries.len(), hasher()), entries),
+        |_map| 1;
+    "sharded" ShardedStriped(
+        Via<ShardedCache<Key, Value>>, 1..=4096, Some(StudyDesign { lock: "mutex", shards: STUDY_SHARDS })
+    ) =
+        |shards, entries| {
+            let capacity = entries.len();
+            in_bulk(ShardedCache::with_shards_capacity_and_hasher(shards, capacity, hasher()), entries)
+        },
+        |map| map.0.shards();
+    "sharded-rw" ShardedRwStriped(
+        Via<ShardedRwCache<Key, Value>>, 1..=4096, Some(StudyDesign { lock: "rwlock", shards: STUDY_SHARDS })
+    ) =
+        |shards, entries| {
+            let capacity = entries.len();
+            in_bulk(ShardedRwCache::with_shards_capacity_and_hasher(shards, capacity, hasher()), entries)
+        },
+        |map| map.0.shards();
+    #[cfg(feature = "peers")]
+    "dashmap" DashmapStriped(peers::Dashmap<Key, Value>, 2..=4096, None) =
+        |shards, entries| one_by_one(peers::Dashmap::with_shards(shards, entries.len()), entries),
+        |map| map.shards();
+}
+
 /// The environment variable that adds [`FAULTY`] to the registry, for the tests of the sweep.
 pub const TEST_DESIGNS_VARIABLE: &str = "HARNESS_TEST_DESIGNS";
 
@@ -657,6 +756,59 @@ mod tests {
                     threads: 2,
                 };
                 adversarial(&cell, &bench).unwrap_or_else(|e| panic!("{}: {e}", design.name));
+            }
+        }
+    }
+
+    /// Every striped row, with every number of shards it claims: the map has them, and answers rightly.
+    #[test]
+    fn striped_rows_have_the_shards_they_are_asked_for() {
+        let bench = Bench::new(
+            Keys::new(5000, 16),
+            64,
+            1,
+            Vec::new(),
+            Benchtime::Ops(500),
+            2,
+        );
+        let mix = Mix { reads: 50 };
+        for row in STRIPED {
+            let design = find(row.name).unwrap();
+            assert_eq!(design.name, row.name);
+            for shards in programs::SHARDS {
+                if !row.shards.contains(&shards) {
+                    continue;
+                }
+                let cell = ShardCount {
+                    shards,
+                    mix,
+                    threads: 2,
+                };
+                let sample = (row.shard_count)(&cell, &bench)
+                    .unwrap_or_else(|e| panic!("{} {shards}: {e}", row.name));
+                assert_eq!(sample.measured.ops, 500);
+            }
+            if let Some(StudyDesign { lock, shards }) = row.study {
+                let cell = StudyLocks {
+                    lock,
+                    shards,
+                    mix,
+                    threads: 4,
+                };
+                let sample = (row.study_locks)(&cell, &bench)
+                    .unwrap_or_else(|e| panic!("{} {shards}: {e}", row.name));
+                assert_eq!(
+                    (sample.measured.ops, sample.measured.cursors.len()),
+                    (500, 4)
+                );
+                let share = sample.measured.writes as f64 / 500.0;
+                assert!((0.35..0.65).contains(&share), "{share}");
+                if row.shards.end() == &1 {
+                    // A number of shards that the design does not have is told, not measured.
+                    let wrong = StudyLocks { shards: 64, ..cell };
+                    let told = (row.study_locks)(&wrong, &bench).unwrap_err();
+                    assert_eq!(told, "wrong map: 1 shards instead of 64");
+                }
             }
         }
     }

@@ -105,6 +105,10 @@ impl Run<'_> {
             writeln!(out, "# {kind} {note}")?;
         }
         writeln!(out, "# sample {}", serde_json::to_string(&side)?)?;
+        let ns_per_op = measured.wall.as_nanos() as f64 / measured.ops.max(1) as f64;
+        if let Some(line) = cell.job.csv(ns_per_op) {
+            writeln!(out, "# csv {line}")?;
+        }
         writeln!(out, "{}", result_line(&cell.name, sample))
     }
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 use crate::alloc::{self, Backend};
 use crate::machine;
 use crate::programs::{
-    self, Ablation, Adversarial, Attack, Bench, Benchtime, Grid, Latency, MERGED_KEYS, MOST_KEYS,
-    MOST_TIMED_KEYS, Memory, Merge, PIECES, Place, ROUTED_KEYS, SIZES, Sample, State, ValueSize,
-    Work, Zeroing,
+    self, Ablation, Adversarial, Attack, Bench, Benchtime, Grid, LONGEST_SAMPLE, Latency,
+    MERGED_KEYS, MOST_KEYS, MOST_TIMED_KEYS, Memory, Merge, PIECES, Place, READS, ROUTED_KEYS,
+    SHARDS, SIZES, STUDY_THREADS, Sample, ShardCount, State, StudyLocks, ValueSize, Work, Zeroing,
 };
-use crate::registry::{Class, Design, Kind, MERGED_INTO, ROUTERS, Router, VARIANTS, ZEROING};
+use crate::registry::{
+    self, Class, Design, Kind, MERGED_INTO, ROUTERS, Router, StripedRow, VARIANTS, ZEROING,
+};
 use crate::workload::{Dist, Mix};
 
 /// The cells of a design for these numbers of threads; none where it takes no part.
@@ -54,6 +56,10 @@ pub enum Job {
     ValueSize(ValueSize),
     /// A cell of the `zeroing` experiment.
     Zeroing(Zeroing),
+    /// A cell of the experiment with numbers of shards.
+    ShardCount(ShardCount),
+    /// A cell of the published table of lock designs.
+    StudyLocks(StudyLocks),
 }
 
 impl Job {
@@ -82,6 +88,12 @@ impl Job {
             Self::Memory(cell) => (design.programs.memory)(cell, bench),
             Self::ValueSize(cell) => design.programs.value_size.ok_or(ALONE)?(cell, bench),
             Self::Zeroing(cell) => ZEROING(cell, bench),
+            Self::ShardCount(cell) => (registry::striped(design.name)
+                .ok_or(ONE_PARTITION)?
+                .shard_count)(cell, bench),
+            Self::StudyLocks(cell) => (registry::striped(design.name)
+                .ok_or(ONE_PARTITION)?
+                .study_locks)(cell, bench),
         }
     }
 
@@ -91,6 +103,15 @@ impl Job {
         match self {
             Self::Ablation(cell) => cell.variant.allocator,
             Self::Zeroing(cell) => Some(cell.allocator),
+            _ => None,
+        }
+    }
+
+    /// The cell's own line of figures, where it has a published one to stand beside.
+    #[must_use]
+    pub fn csv(&self, ns_per_op: f64) -> Option<String> {
+        match self {
+            Self::StudyLocks(cell) => Some(cell.csv(ns_per_op).to_string()),
             _ => None,
         }
     }
@@ -106,6 +127,8 @@ impl Job {
             Self::Memory(_) => 1,
             Self::ValueSize(cell) => cell.threads,
             Self::Zeroing(cell) => cell.threads,
+            Self::ShardCount(cell) => cell.threads,
+            Self::StudyLocks(cell) => cell.threads,
         }
     }
 
@@ -180,9 +203,29 @@ impl Job {
                 let bytes = MERGED_KEYS * PIECES.iter().sum::<usize>();
                 Duration::from_nanos(bytes as u64) + whole
             }
+            Self::ShardCount(_) => {
+                let capped = match benchtime {
+                    Benchtime::Time(time) => Benchtime::Time(time.min(LONGEST_SAMPLE)),
+                    Benchtime::Ops(_) => benchtime,
+                };
+                Duration::from_nanos(SHARDED_NS_PER_KEY * keys as u64) + timed(capped)
+            }
+            Self::StudyLocks(cell) => {
+                let ops = (cell.ops_per_thread(keys, benchtime) * cell.threads) as u64;
+                around(keys) + Duration::from_nanos(ops * STUDY_NS_PER_OP)
+            }
         }
     }
 }
+
+/// What a cell's share of filling a striped map costs per key, with drawing the cell's operations and checking them.
+const SHARDED_NS_PER_KEY: u64 = 70;
+
+/// What an operation of the table of lock designs costs, the drawing before it included.
+const STUDY_NS_PER_OP: u64 = 300;
+
+/// Why a design takes no part where the number of shards is chosen.
+const ONE_PARTITION: &str = "this map has no shards to choose";
 
 /// Why a design takes no part in cells of several threads.
 const ALONE: &str = "this map cannot be shared by threads";
@@ -253,6 +296,18 @@ pub const EXPERIMENTS: &[Sweep] = &[
         what: "many more threads than cores: who still makes progress, and at what price",
         axes: "threads 8, 64, 256, 1024 x mix r100, r90, r10; zipf",
         cells: Some(oversubscribe),
+    },
+    Sweep {
+        name: "shard-count",
+        what: "how many shards are enough: from one lock to thousands, for the designs that stripe their locks",
+        axes: "shards 1, 16, 64, 256, 1024, 4096 x mix r100, r90, r50, r10 x fewest and most threads; uniform",
+        cells: Some(shard_count),
+    },
+    Sweep {
+        name: "study-locks",
+        what: "the published table of four lock designs: 64 shards, keys key-0 to key-999999, 8,000,000 operations",
+        axes: "reads 100, 90, 50, 10 % x threads 1, 2, 4, 8; uniform; eight operations per key in all",
+        cells: Some(study_locks),
     },
     Sweep {
         name: "zeroing",
@@ -574,6 +629,67 @@ fn oversubscribe(design: &Design, _: &[usize]) -> Vec<Cell> {
     cells
 }
 
+/// See [`EXPERIMENTS`]. Of the numbers of threads the fewest and the most are measured.
+fn shard_count(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    let choice = |row: &&StripedRow| row.shards.start() < row.shards.end();
+    let Some(striped) = registry::striped(design.name).filter(choice) else {
+        return Vec::new();
+    };
+    let (fewest, most) = (threads.iter().min(), threads.iter().max());
+    let ends = fewest
+        .into_iter()
+        .chain(most.filter(|&most| Some(most) != fewest));
+    let mut cells = Vec::new();
+    for shards in SHARDS
+        .into_iter()
+        .filter(|shards| striped.shards.contains(shards))
+    {
+        for mix in Mix::ALL {
+            for &threads in ends.clone() {
+                let (of, mixed) = (design.name, mix.name());
+                cells.push(Cell {
+                    name: format!(
+                        "ShardCount/impl={of}/shards={shards}/mix={mixed}{}",
+                        suffix(threads)
+                    ),
+                    job: Job::ShardCount(ShardCount {
+                        shards,
+                        mix,
+                        threads,
+                    }),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
+fn study_locks(design: &Design, _: &[usize]) -> Vec<Cell> {
+    let Some(study) = registry::striped(design.name).and_then(|striped| striped.study) else {
+        return Vec::new();
+    };
+    let mut cells = Vec::new();
+    for reads in READS {
+        for threads in STUDY_THREADS {
+            cells.push(Cell {
+                name: format!(
+                    "StudyLocks/impl={}/reads={reads}{}",
+                    design.name,
+                    suffix(threads)
+                ),
+                job: Job::StudyLocks(StudyLocks {
+                    lock: study.lock,
+                    shards: study.shards,
+                    mix: Mix { reads },
+                    threads,
+                }),
+            });
+        }
+    }
+    cells
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -668,6 +784,94 @@ mod tests {
             });
             assert_eq!(cell.job.allocator(), named, "{}", cell.name);
         }
+    }
+
+    #[test]
+    fn shard_counts_are_those_that_a_design_can_have() {
+        let cells_of = |name: &str| shard_count(design(name).unwrap(), &[1, 2, 4]);
+        let names = |name: &str| -> Vec<String> {
+            cells_of(name).into_iter().map(|cell| cell.name).collect()
+        };
+        for name in ["sharded", "sharded-rw"] {
+            assert_eq!(names(name).len(), 6 * 4 * 2, "{name}");
+        }
+        let names = names("sharded");
+        assert_eq!(names[0], "ShardCount/impl=sharded/shards=1/mix=r100");
+        assert_eq!(
+            names.last().unwrap(),
+            "ShardCount/impl=sharded/shards=4096/mix=r10-4"
+        );
+        assert!(names.contains(&"ShardCount/impl=sharded/shards=256/mix=r50-4".to_owned()));
+        assert!(
+            !names.iter().any(|name| name.ends_with("-2")),
+            "only the ends"
+        );
+        for cell in cells_of("sharded") {
+            let Job::ShardCount(job) = cell.job else {
+                panic!("{}", cell.name)
+            };
+            let expected = format!(
+                "ShardCount/impl=sharded/shards={}/mix={}{}",
+                job.shards,
+                job.mix.name(),
+                suffix(job.threads)
+            );
+            assert_eq!(cell.name, expected);
+        }
+        assert_eq!(shard_count(design("sharded").unwrap(), &[1]).len(), 6 * 4);
+        assert!(shard_count(design("hamt").unwrap(), &[1]).is_empty());
+        assert!(shard_count(design("mutex").unwrap(), &[1]).is_empty());
+        #[cfg(feature = "peers")]
+        assert_eq!(
+            cells_of("dashmap").len(),
+            5 * 4 * 2,
+            "it has more than one shard"
+        );
+    }
+
+    #[test]
+    fn the_table_of_lock_designs_is_whole() {
+        let mut lines = Vec::new();
+        for row in REGISTRY {
+            for cell in study_locks(row, &[1]) {
+                assert!(
+                    cell.name
+                        .starts_with(&format!("StudyLocks/impl={}/reads=", row.name))
+                );
+                lines.push(cell.job.csv(1.0).expect("a line"));
+            }
+        }
+        let mut expected = Vec::new();
+        for design in ["mutex,1", "rwlock,1", "mutex,64", "rwlock,64"] {
+            for reads in [100, 90, 50, 10] {
+                for threads in [1, 2, 4, 8] {
+                    expected.push(format!("{design},{reads},{threads},1.0"));
+                }
+            }
+        }
+        assert_eq!(lines, expected);
+        let cells = study_locks(design("sharded").unwrap(), &[1]);
+        assert_eq!(cells[6].name, "StudyLocks/impl=sharded/reads=90-4");
+    }
+
+    #[test]
+    fn estimates_follow_what_is_done() {
+        let cell = |name: &str, of: CellsOf| of(design(name).unwrap(), &[1]).remove(0).job;
+        let ms = |millis| Benchtime::Time(Duration::from_millis(millis));
+        let shards = cell("sharded", shard_count);
+        assert_eq!(
+            shards.estimate(1_000_000, ms(40)),
+            shards.estimate(1_000_000, ms(5000)),
+            "samples have a longest time"
+        );
+        assert!(shards.estimate(1000, ms(5)) < shards.estimate(1000, ms(40)));
+        let table = cell("sharded", study_locks);
+        assert_eq!(
+            table.estimate(1_000_000, ms(1)),
+            table.estimate(1_000_000, ms(500)),
+            "the number of operations is fixed"
+        );
+        assert!(table.estimate(1_000_000, ms(1)) > 5 * table.estimate(100_000, ms(1)));
     }
 
     #[test]

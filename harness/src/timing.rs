@@ -19,7 +19,7 @@ use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::alloc::{self, Totals};
-use crate::keys::{Key, Keys};
+use crate::keys::{Key, KeySet};
 use crate::machine::Usage;
 use crate::subject::Subject;
 use crate::workload::{Op, Stream};
@@ -79,14 +79,15 @@ pub struct Measured {
 ///
 /// The one loop that everything is measured with. Not inlined, so that it looks the same wherever it is called.
 #[inline(never)]
-fn run_ops<M, G>(map: &M, keys: &Keys, ops: &[Op], regime: &G) -> u64
+fn run_ops<M, S, G>(map: &M, keys: &S, ops: &[Op], regime: &G) -> u64
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     let mut sum = 0_u64;
     for &op in ops {
-        let key = keys.get(op.index());
+        let key = keys.key(op.index());
         if op.is_write() {
             map.write(key, regime.fresh(op.index()));
         } else if let Some(touched) = map.read(&key, G::touch) {
@@ -104,9 +105,9 @@ const LARGEST_CHUNK: usize = 1 << 14;
 const CHUNK_TIME: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(200)];
 
 /// One thread's place in its stream.
-struct Runner<'a, M, G> {
+struct Runner<'a, M, S, G> {
     map: &'a M,
-    keys: &'a Keys,
+    keys: &'a S,
     stream: &'a Stream,
     regime: &'a G,
     cursor: u64,
@@ -114,13 +115,14 @@ struct Runner<'a, M, G> {
     sum: u64,
 }
 
-impl<'a, M, G> Runner<'a, M, G>
+impl<'a, M, S, G> Runner<'a, M, S, G>
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     /// At the beginning of `stream`.
-    fn new(map: &'a M, keys: &'a Keys, stream: &'a Stream, regime: &'a G) -> Self {
+    fn new(map: &'a M, keys: &'a S, stream: &'a Stream, regime: &'a G) -> Self {
         Self {
             map,
             keys,
@@ -182,7 +184,7 @@ where
             }
             Length::OpsPerThread(_) => {
                 for op in self.stream.ops().iter().take(1000) {
-                    std::hint::black_box(self.map.read(&self.keys.get(op.index()), G::touch));
+                    std::hint::black_box(self.map.read(&self.keys.key(op.index()), G::touch));
                 }
             }
         }
@@ -203,9 +205,9 @@ struct Ran {
 /// # Errors
 ///
 /// Where user code of the map panicked: the first panic's message, on one line. The other threads have ended by then.
-pub fn measure<M, G>(
+pub fn measure<M, S, G>(
     map: &M,
-    keys: &Keys,
+    keys: &S,
     streams: &[Stream],
     length: Length,
     pins: &[usize],
@@ -213,6 +215,7 @@ pub fn measure<M, G>(
 ) -> Result<Measured, String>
 where
     M: Subject<Key, G::Value> + Sync,
+    S: KeySet,
     G: Regime,
 {
     let barrier = Barrier::new(streams.len() + 1);
@@ -269,9 +272,9 @@ where
 /// # Errors
 ///
 /// As for [`measure`].
-pub fn measure_alone<M, G>(
+pub fn measure_alone<M, S, G>(
     map: &M,
-    keys: &Keys,
+    keys: &S,
     stream: &Stream,
     length: Length,
     pins: &[usize],
@@ -279,6 +282,7 @@ pub fn measure_alone<M, G>(
 ) -> Result<Measured, String>
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     pin(pins, 0);
@@ -312,8 +316,8 @@ where
 }
 
 /// One thread from its warm-up to its end. `ready` is called once, between the two, whatever panics.
-fn worker<M, G>(
-    mut runner: Runner<'_, M, G>,
+fn worker<M, S, G>(
+    mut runner: Runner<'_, M, S, G>,
     length: Length,
     ready: impl FnOnce(),
     start: &OnceLock<Instant>,
@@ -321,6 +325,7 @@ fn worker<M, G>(
 ) -> Option<Ran>
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     let guarded = |stage: &mut dyn FnMut()| {

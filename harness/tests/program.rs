@@ -230,6 +230,72 @@ fn phase_c_holds_twenty_writes_in_every_sample() {
     );
 }
 
+/// A small run of an experiment.
+fn experiment(design: &str, name: &str, more: &[&str]) -> Output {
+    let mut arguments = vec![
+        "run",
+        "--design",
+        design,
+        "--experiment",
+        name,
+        "--keys",
+        "800",
+    ];
+    arguments.extend(more);
+    harness(&arguments)
+}
+
+#[test]
+fn the_table_of_lock_designs_has_its_published_line_beside_each_sample() {
+    let output = experiment("sharded-rw", "study-locks", &[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert_eq!(cells(&text).0.len(), 16, "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut seen = 0;
+    for (at, line) in lines.iter().enumerate() {
+        let Some(csv) = line.strip_prefix("# csv ") else {
+            continue;
+        };
+        seen += 1;
+        assert!(lines[at - 1].starts_with("# sample {"), "{text}");
+        let fields: Vec<&str> = csv.split(',').collect();
+        let sample: Vec<&str> = lines[at + 1].split('\t').collect();
+        let name = sample[0]
+            .strip_prefix("BenchmarkStudyLocks/impl=sharded-rw/reads=")
+            .expect("the cell of the line");
+        let (reads, threads) = name.split_once('-').unwrap_or((name, "1"));
+        assert_eq!(fields[..4], ["rwlock", "64", reads, threads], "{text}");
+        let ns: f64 = sample[2]
+            .trim_end_matches(" ns/op")
+            .parse()
+            .expect("a number");
+        assert_eq!(fields[4], format!("{ns:.1}"), "{text}");
+        // Eight operations per key, split evenly.
+        assert_eq!(sample[1], "6400", "{text}");
+    }
+    assert_eq!(seen, 16, "{text}");
+}
+
+#[test]
+fn shard_counts_are_measured_where_there_are_shards() {
+    let output = experiment(
+        "sharded",
+        "shard-count",
+        &["--benchtime", "50x", "--threads", "1,2"],
+    );
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+    assert_eq!(cells(&text).0.len(), 48, "{text}");
+    let output = experiment("mutex", "shard-count", &["--plan"]);
+    assert_eq!(
+        (output.status.code(), stdout(&output)),
+        (Some(0), String::new())
+    );
+    let output = experiment("hamt", "study-locks", &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}
+
 #[test]
 fn both_allocators_serve_and_are_told() {
     for allocator in ["mimalloc", "system"] {

@@ -3,6 +3,7 @@
 //! Exit codes, the same for every verb: 0 done, 1 something failed (a cell, a check, a file),
 //! 2 the command line or its files make no sense, 3 undecided (`compare --strict` alone), 130 interrupted.
 
+mod claims;
 mod compare;
 mod cpuinfo;
 mod errors;
@@ -10,7 +11,9 @@ mod experiments;
 mod harness;
 mod list;
 mod readme;
+mod reference;
 mod report;
+mod splice;
 mod stats;
 mod sweep;
 
@@ -40,6 +43,8 @@ enum Verb {
     Compare(Box<compare::Args>),
     /// Render a sweep's folder again: the table here, summary.txt and by-impl.txt beside its bench.txt.
     Report(report::Args),
+    /// Set what published texts claim against what was measured here, in results/README.md.
+    Claims(claims::Args),
     /// What can be measured: designs, phases, experiments.
     List(list::Args),
     /// The machine as the kernel describes it, and the cores that a sweep would pin its threads to.
@@ -65,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Sweep(args) => sweep::run(&args),
         Verb::Compare(args) => Ok(compare::run(&args)),
         Verb::Report(args) => report::run(&args),
+        Verb::Claims(args) => claims::run(&args),
         Verb::List(args) => list::run(&args),
         Verb::Cpuinfo(args) => cpuinfo::run(&args),
         Verb::Readme(args) => readme::run(&args),

@@ -70,6 +70,10 @@ pub(crate) fn render(folder: &Path) -> Result<(String, bool)> {
         text.push_str(&against_itself(&set));
     }
     write(folder, "table.txt", &text)?;
+    let csv = published(&set);
+    if !csv.is_empty() {
+        write(folder, STUDY_LOCKS, &csv)?;
+    }
     // The samples in the order of the plan: rows and columns follow first appearance, and rounds are shuffled.
     let bench = in_order(&set);
     let label = "bench.txt";
@@ -111,6 +115,30 @@ fn in_order(set: &Set) -> String {
     }
     for ((cell, round), reason) in &set.contents.failed {
         let _ = writeln!(text, "# failed {cell} round={round}: {reason}");
+    }
+    text
+}
+
+/// The file with the lines of a published table; only where such a table was measured.
+pub(crate) const STUDY_LOCKS: &str = "study-locks.csv";
+
+/// A line per cell as the published program prints it, its time the median of our rounds.
+fn published(set: &Set) -> String {
+    let mut text = String::new();
+    for cell in set.plan.units.iter().flat_map(|unit| &unit.cells) {
+        let samples = set.contents.samples.get(&cell.name);
+        let of = |sample: &Sample| {
+            sample
+                .csv()?
+                .rsplit_once(',')
+                .map(|(key, _)| key.to_owned())
+        };
+        if let Some(samples) = samples
+            && let Some(key) = samples.iter().find_map(of)
+            && let Some(Summary { median, .. }) = stats::summary(&times(samples))
+        {
+            let _ = writeln!(text, "{key},{median:.1}");
+        }
     }
     text
 }

@@ -224,8 +224,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "table.txt",
         "machine.txt",
         "plan.json",
+        report::STUDY_LOCKS,
     ] {
-        say!("  {}", folder.file(name).display());
+        // Not every sweep has every file.
+        if folder.file(name).is_file() {
+            say!("  {}", folder.file(name).display());
+        }
     }
     Ok(if failed {
         ExitCode::from(1)

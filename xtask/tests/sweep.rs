@@ -675,3 +675,42 @@ fn verbs_without_a_sweep() {
         .unwrap();
     check_code(&output, 2);
 }
+
+#[test]
+fn the_published_table_is_written_line_by_line() {
+    let temp = Temp::new();
+    let output = sweep(
+        &temp.out(),
+        &["--only", "study-locks", "--count", "3"],
+        "tear:mutex:50@2",
+    );
+    check_code(&output, 1);
+    let csv = fs::read_to_string(temp.out().join("study-locks.csv")).unwrap();
+    let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    let keys: Vec<String> = lines.iter().map(|line| line[..4].join(",")).collect();
+    assert_eq!(
+        keys,
+        [
+            "mutex,1,100,2",
+            "mutex,1,50,2",
+            "mutex,64,100,2",
+            "mutex,64,50,2"
+        ]
+    );
+    // The stand-in's figures: tens by place, tenths by round, ones by the length of the name. One cell died in
+    // round 2 and was then given up, so its median is that of round 1.
+    let times: Vec<&str> = lines.iter().map(|line| line[4]).collect();
+    assert_eq!(times, ["15.2", "25.1", "17.2", "27.2"]);
+    assert!(text(&output.stdout).contains("study-locks.csv"));
+    let resumed = resume(&temp.out());
+    check_code(&resumed, 0);
+    let bench = fs::read_to_string(temp.out().join("bench.txt")).unwrap();
+    assert_eq!(bench.matches("# csv mutex,").count(), 4 * 3 + 1);
+    // A sweep of anything else has no such file.
+    let other = Temp::new();
+    check_code(
+        &sweep(&other.out(), &["--only", "sequential", "--count", "2"], ""),
+        0,
+    );
+    assert!(!other.out().join("study-locks.csv").exists());
+}

@@ -1,7 +1,7 @@
 //! The core grid: one distribution, one mix, one number of threads, against a full map.
 
 use super::{Bench, Benchtime, Sample};
-use crate::keys::{Key, Keys, Value, Values};
+use crate::keys::{Key, KeySet, Keys, Value, Values};
 use crate::subject::{Family, Subject};
 use crate::timing::{self, Length, Measured, Regime};
 use crate::workload::{Dist, Mix, Stream};
@@ -123,9 +123,9 @@ where
 /// # Errors
 ///
 /// A panic of the design, or a wrong answer, as one line.
-pub(super) fn measure_and_verify_on<M, G>(
+pub(super) fn measure_and_verify_on<M, S, G>(
     map: &M,
-    keys: &Keys,
+    keys: &S,
     streams: &[Stream],
     length: Length,
     pins: &[usize],
@@ -133,6 +133,7 @@ pub(super) fn measure_and_verify_on<M, G>(
 ) -> Result<Sample, String>
 where
     M: Subject<Key, G::Value> + Sync,
+    S: KeySet,
     G: Regime,
 {
     let measured = timing::measure(map, keys, streams, length, pins, regime)?;
@@ -140,15 +141,16 @@ where
 }
 
 /// The sample, if the answers and the contents are right.
-pub(super) fn checked<M, G>(
+pub(super) fn checked<M, S, G>(
     map: &M,
-    keys: &Keys,
+    keys: &S,
     streams: &[Stream],
     measured: Measured,
     regime: &G,
 ) -> Result<Sample, String>
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     // A write lets each other thread miss once or so while it replaces: anything beyond that is another fault.
@@ -210,28 +212,29 @@ const CHECKED: usize = 1 << 16;
 /// # Errors
 ///
 /// The first difference, as one line.
-pub(super) fn verify<M, G>(
+pub(super) fn verify<M, S, G>(
     map: &M,
-    keys: &Keys,
+    keys: &S,
     streams: &[Stream],
     cursors: &[u64],
     regime: &G,
 ) -> Result<(), String>
 where
     M: Subject<Key, G::Value>,
+    S: KeySet,
     G: Regime,
 {
     let count = map.count();
-    if count != keys.len() {
+    if count != keys.count() {
         return Err(format!(
             "wrong length: {count} entries instead of {}",
-            keys.len()
+            keys.count()
         ));
     }
     if !M::STORES {
         return Ok(());
     }
-    let mut written = vec![false; keys.len()];
+    let mut written = vec![false; keys.count()];
     for (stream, &cursor) in streams.iter().zip(cursors) {
         let ran = usize::try_from(cursor)
             .unwrap_or(usize::MAX)
@@ -241,9 +244,9 @@ where
         }
     }
     // An odd step, so that a large map is not looked at in one residue class of its own sizes.
-    let step = (keys.len() / CHECKED).max(1) | 1;
-    for index in (0..keys.len()).step_by(step) {
-        let key = keys.get(index);
+    let step = (keys.count() / CHECKED).max(1) | 1;
+    for index in (0..keys.count()).step_by(step) {
+        let key = keys.key(index);
         match map.read(&key, |value| regime.is_right(index, value, written[index])) {
             Some(true) => {}
             Some(false) if written[index] => {

@@ -22,6 +22,16 @@ pub(crate) struct Sample {
     pub(crate) line: String,
 }
 
+impl Sample {
+    /// The line of figures that belongs to it, where the cell stands in a published table.
+    pub(crate) fn csv(&self) -> Option<&str> {
+        self.line.lines().find_map(|line| line.strip_prefix(CSV))
+    }
+}
+
+/// What opens a line of figures, which stands between a sample's side data and the sample.
+const CSV: &str = "# csv ";
+
 /// What a `bench.txt` holds.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
@@ -43,9 +53,14 @@ impl Contents {
         let mut round = 0;
         let mut failed = HashMap::new();
         let mut side_data = None;
+        let mut csv = None;
         for line in text.lines() {
             if line.starts_with("# sample ") {
                 side_data = Some(line);
+                // What belonged to a sample that never came.
+                csv = None;
+            } else if line.starts_with(CSV) {
+                csv = Some(line);
             } else if !line.starts_with(['#', 'B']) && !line.is_empty() {
                 contents.head.push_str(line);
                 contents.head.push('\n');
@@ -61,9 +76,9 @@ impl Contents {
                         failed.insert((cell.to_owned(), round), reason.to_owned());
                     }
                     Line::Sample { cell, mut sample } => {
-                        if let Some(side_data) = side_data.take() {
+                        for comment in [csv.take(), side_data.take()].into_iter().flatten() {
                             sample.line.insert(0, '\n');
-                            sample.line.insert_str(0, side_data);
+                            sample.line.insert_str(0, comment);
                         }
                         // A sample counts once for its round; the first was there before any resumption.
                         if contents.done.insert((cell.to_owned(), round)) {
@@ -241,6 +256,16 @@ mod tests {
     fn a_sample_takes_its_failure_away() {
         let again = "# begin design=a round=1\nBenchmarkCache/impl=a/mix=r50\t10\t5.0 ns/op\n";
         assert!(Contents::parse(&format!("{TEXT}{again}")).failed.is_empty());
+    }
+
+    #[test]
+    fn a_line_of_figures_belongs_to_the_next_sample() {
+        let text = "# begin round=1\n# sample {}\n# csv mutex,1,50,1,12.3\nBenchmarkT/impl=a\t10\t12.3 ns/op\n\
+                    # sample {}\n# csv mutex,1,50,2,9.0\n# sample {}\nBenchmarkT/impl=b\t10\t12.3 ns/op\n";
+        let contents = Contents::parse(text);
+        let csv = |cell: &str| contents.samples[cell][0].csv().map(str::to_owned);
+        assert_eq!(csv("T/impl=a").as_deref(), Some("mutex,1,50,1,12.3"));
+        assert_eq!(csv("T/impl=b"), None, "its own sample was never finished");
     }
 
     #[test]

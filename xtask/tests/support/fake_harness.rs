@@ -70,8 +70,8 @@ fn list(args: &[String]) {
         .collect();
     if json {
         let (rows, phases) = (rows.join(","), phases.join(","));
-        let experiments =
-            ["sequential", "latency", "zeroing"].map(|name| format!("{{\"name\":\"{name}\"}}"));
+        let experiments = ["sequential", "latency", "study-locks", "zeroing"]
+            .map(|name| format!("{{\"name\":\"{name}\"}}"));
         let experiments = experiments.join(",");
         println!("{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{experiments}]}}");
     } else {
@@ -159,8 +159,15 @@ fn run(args: &[String]) {
         Some("latency") => ["r100", "r10"]
             .map(|mix| format!("Latency/impl={design}/mix={mix}-2"))
             .to_vec(),
+        Some("study-locks") => match design.as_str() {
+            "mutex" | "sharded" => [100, 50]
+                .map(|reads| format!("StudyLocks/impl={design}/reads={reads}-2"))
+                .to_vec(),
+            _ => Vec::new(),
+        },
         _ => cells(&design, phase.as_deref(), &required("--threads")),
     };
+    let table = flag(args, "--experiment").as_deref() == Some("study-locks");
     if let Some(path) = flag(args, "--cells-from") {
         let wanted =
             std::fs::read_to_string(path).unwrap_or_else(|error| usage(&error.to_string()));
@@ -211,6 +218,11 @@ fn run(args: &[String]) {
         }
         let ns = 10.0 * (at + 1) as f64 + f64::from(round) / 10.0 + (design.len() as f64);
         println!("# sample {{\"cell\":\"{cell}\",\"round\":{round}}}");
+        if table {
+            let shards = if design == "mutex" { 1 } else { 64 };
+            let reads = if cell.contains("reads=50") { 50 } else { 100 };
+            println!("# csv mutex,{shards},{reads},2,{ns:.1}");
+        }
         if go_wrong("tear") {
             print!("Benchmark{cell}\t1000\t{ns:.4}");
             std::io::stdout().flush().expect("the pipe is open");
