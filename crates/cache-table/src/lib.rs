@@ -29,6 +29,7 @@
 //! assert_eq!(table.remove(hash, "k"), Some(("k", 1)));
 //! ```
 
+mod batch;
 mod broken;
 mod held;
 #[cfg(feature = "locks")]
@@ -36,6 +37,7 @@ mod lock;
 mod prefetch;
 mod table;
 
+pub use crate::batch::{PROBES_AHEAD, Wanted, hash_keys};
 pub use crate::held::{Held, MAX_NESTED};
 #[cfg(feature = "locks")]
 pub use crate::lock::{Lock, LockKind, MutexLock, ReadGuard, RwLock, WriteGuard};
