@@ -2,12 +2,17 @@
 //! builds the map, measures, verifies and drops it; which cells there are is said in [`crate::sweeps`].
 
 mod adversarial;
+mod batch;
 mod grid;
 mod per_operation;
 mod value_size;
 
 pub use adversarial::{
     Adversarial, Attack, ROUTED_KEYS, WORKING_SET, run as adversarial, working_set,
+};
+pub use batch::{
+    BATCH_KEYS, BATCH_SIZES, Batch, Loop, Owners, Prefetch, SnapshotBatch, SnapshotLoop, Way,
+    all_of, run as batch,
 };
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
 pub use per_operation::{PerOperation, Prepared, run as per_operation};

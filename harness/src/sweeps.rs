@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::machine;
 use crate::programs::{
-    Adversarial, Attack, Bench, Benchtime, Grid, MOST_KEYS, ROUTED_KEYS, SIZES, Sample, ValueSize,
+    Adversarial, Attack, BATCH_KEYS, BATCH_SIZES, Batch, Bench, Benchtime, Grid, MOST_KEYS,
+    ROUTED_KEYS, SIZES, Sample, ValueSize,
 };
-use crate::registry::{Class, Design, Kind, ROUTERS, Router};
+use crate::registry::{BATCHES, Class, Design, Kind, ROUTERS, Router};
 use crate::workload::{Dist, Mix};
 
 /// The cells of a design for these numbers of threads; none where it takes no part.
@@ -43,6 +44,8 @@ pub enum Job {
     Adversarial(Adversarial),
     /// A cell of the value-size phase.
     ValueSize(ValueSize),
+    /// A cell of the batch experiment.
+    Batch(Batch),
 }
 
 impl Job {
@@ -56,6 +59,7 @@ impl Job {
             Self::Grid(cell) => (design.programs.grid)(cell, bench),
             Self::Adversarial(cell) => design.programs.adversarial.ok_or(ALONE)?(cell, bench),
             Self::ValueSize(cell) => design.programs.value_size.ok_or(ALONE)?(cell, bench),
+            Self::Batch(cell) => (cell.program)(cell, bench),
         }
     }
 
@@ -66,6 +70,7 @@ impl Job {
             Self::Grid(cell) => cell.threads,
             Self::Adversarial(cell) => cell.threads,
             Self::ValueSize(cell) => cell.threads,
+            Self::Batch(cell) => cell.callers,
         }
     }
 
@@ -93,6 +98,8 @@ impl Job {
                 let keys = keys.min(MOST_KEYS);
                 around(keys) + Duration::from_nanos((keys * cell.size) as u64) + timed
             }
+            // As many keys whatever the flags say, at about 200 ns each with drawing and checking.
+            Self::Batch(_) => around(keys) + Duration::from_nanos(200 * BATCH_KEYS as u64),
         }
     }
 }
@@ -147,6 +154,12 @@ pub const EXPERIMENTS: &[Sweep] = &[
         what: "many more threads than cores: who still makes progress, and at what price",
         axes: "threads 8, 64, 256, 1024 x mix r100, r90, r10; zipf",
         cells: Some(oversubscribe),
+    },
+    Sweep {
+        name: "batch",
+        what: "many reads in one call, in each way the designs have, against single reads: time per key",
+        axes: "mode loop, serial, prefetch, parallel, actor, snapshot x size 16 to 65,536 x callers 1, 2; uniform",
+        cells: Some(batch),
     },
 ];
 
@@ -348,6 +361,27 @@ fn oversubscribe(design: &Design, _: &[usize]) -> Vec<Cell> {
     cells
 }
 
+/// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
+fn batch(design: &Design, _: &[usize]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for way in BATCHES.iter().filter(|way| way.design == design.name) {
+        for size in BATCH_SIZES {
+            for callers in [1, 2] {
+                let (of, mode) = (design.name, way.mode);
+                cells.push(Cell {
+                    name: format!("Batch/impl={of}/mode={mode}/size={size}{}", suffix(callers)),
+                    job: Job::Batch(Batch {
+                        size,
+                        callers,
+                        program: way.program,
+                    }),
+                });
+            }
+        }
+    }
+    cells
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -394,6 +428,26 @@ mod tests {
             sizes.contains(&"ValueSize/impl=sharded/size=4096/mix=r10-2".to_owned()),
             "{sizes:?}"
         );
+    }
+
+    #[test]
+    fn batch_cells_are_each_way_at_each_size() {
+        let names = |name: &str| -> Vec<String> {
+            let cells = batch(design(name).unwrap(), &[8]);
+            cells.into_iter().map(|cell| cell.name).collect()
+        };
+        let sharded = names("sharded");
+        assert_eq!(sharded.len(), 4 * 7 * 2);
+        for name in ["mode=prefetch/size=4096", "mode=parallel/size=65536-2"] {
+            assert!(
+                sharded.contains(&format!("Batch/impl=sharded/{name}")),
+                "{sharded:?}"
+            );
+        }
+        assert!(names("noop").is_empty());
+        for way in BATCHES {
+            assert!(!names(way.design).is_empty(), "{} is no design", way.design);
+        }
     }
 
     #[test]

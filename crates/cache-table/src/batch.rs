@@ -170,9 +170,7 @@ mod tests {
         check(&table);
         for key in (0..400).step_by(2) {
             let hash = hasher.hash_one(key.to_string());
-            table
-                .room(&hasher)
-                .insert(hash, key.to_string(), key);
+            table.room(&hasher).insert(hash, key.to_string(), key);
         }
         check(&table);
     }

@@ -363,12 +363,9 @@ impl<K, V> Room<'_, K, V> {
     /// Puts an entry there. The key must be absent, and `hash` be its hash.
     #[inline]
     pub fn insert(self, hash: u64, key: K, value: V) {
-        let place = self
-            .table
-            .entries
-            .insert_unique(hash, (key, value), |_| {
-                unreachable!("there is room for one more entry")
-            });
+        let place = self.table.entries.insert_unique(hash, (key, value), |_| {
+            unreachable!("there is room for one more entry")
+        });
         if self.table.control == 0 {
             self.table.control = control_of(place.get(), place.bucket_index());
         }
