@@ -20,14 +20,14 @@ const KEYS_PER_THREAD: usize = 1024;
 
 /// How many keys a thread of a parallel batch takes at a time, to the end of a shard's group: enough for prefetching to
 /// get under way, and few enough that no thread is left with much more than another.
-const KEYS_PER_TURN: usize = 256;
+pub(crate) const KEYS_PER_TURN: usize = 256;
 
 /// The keys of a batch, and the order in which they are looked up.
-struct Plan<'k, Q: ?Sized> {
+pub(crate) struct Plan<'k, Q: ?Sized> {
     /// In the order asked.
-    keys: Vec<Wanted<'k, Q>>,
+    pub(crate) keys: Vec<Wanted<'k, Q>>,
     /// Positions in `keys`, sorted by shard and, within a shard, in the order asked.
-    order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
 }
 
 impl<K, V, S, L, P> StripedCache<K, V, S, L, P>
@@ -119,7 +119,7 @@ where
     }
 
     /// Hashes the keys and sorts them by shard.
-    fn plan<'k, Q, I, const PREFETCH: bool>(&self, keys: I) -> Plan<'k, Q>
+    pub(crate) fn plan<'k, Q, I, const PREFETCH: bool>(&self, keys: I) -> Plan<'k, Q>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized + 'k,
@@ -217,6 +217,23 @@ where
         }
     }
 
+    /// The places of the plan's order that belong to this turn of a parallel batch: about [`KEYS_PER_TURN`], from where
+    /// a shard's group begins to where one ends, so that each group belongs to one turn.
+    pub(crate) fn turn<Q: ?Sized>(&self, plan: &Plan<'_, Q>, number: usize) -> Range<usize> {
+        let shard_at = |place: usize| self.index_of(plan.keys[plan.order[place]].hash);
+        let boundary = |place: usize| {
+            (place..plan.order.len())
+                .find(|&place| {
+                    place == 0
+                        || shard_at(place - 1) != shard_at(place)
+                        || broken("a turn ends inside a shard's group")
+                })
+                .unwrap_or(plan.order.len())
+        };
+        let from = number * KEYS_PER_TURN;
+        boundary(from)..boundary(from + KEYS_PER_TURN)
+    }
+
     fn answers<Q>(&self, plan: &Plan<'_, Q>) -> Vec<Option<V>>
     where
         K: Borrow<Q>,
@@ -247,24 +264,17 @@ where
         }
         // The guard of this thread is asked before others are started: they would wait for a lock that it holds.
         drop(self.held());
-        // A turn begins and ends between two shards' groups, so that each group belongs to one.
-        let boundary = |place: usize| {
-            let shard_at = |place: usize| self.index_of(plan.keys[plan.order[place]].hash);
-            (place..plan.order.len())
-                .find(|&place| place == 0 || shard_at(place - 1) != shard_at(place))
-                .unwrap_or(plan.order.len())
-        };
         // Which turn is next. Relaxed: the counter hands out numbers and publishes nothing.
         let next = AtomicUsize::new(0);
         let work = || {
             let mut found = Vec::with_capacity(plan.keys.len() / threads);
             let _held = self.held();
             loop {
-                let from = next.fetch_add(KEYS_PER_TURN, Ordering::Relaxed);
-                if from >= plan.order.len() {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn * KEYS_PER_TURN >= plan.order.len() {
                     break;
                 }
-                let places = boundary(from)..boundary(from + KEYS_PER_TURN);
+                let places = self.turn(plan, turn);
                 self.answer::<Q, _, true>(plan, places, &mut |position, value: Option<&V>| {
                     found.push((position, value.cloned()));
                 });

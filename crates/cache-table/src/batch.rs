@@ -9,6 +9,7 @@ use crate::prefetch::prefetch_read;
 
 /// How many lookups ahead of the one at work the memory is asked. Two lines for each: more than a core can have under
 /// way at a time, so that none of its places is idle, and few enough to stay in the first-level cache until used.
+/// Measured with a million keys, 8 to 64 make no difference beyond the noise.
 pub const PROBES_AHEAD: usize = 16;
 
 /// How many keys ahead of the one that is hashed the memory is asked.

@@ -3,8 +3,8 @@
 //! This crate is a building block, not a cache: nothing here synchronises anything. A design owns a [`Table`],
 //! decides when it may be touched, and keeps the promises of `cache-api`:
 //!
-//! - Each operation computes the key's hash once and hands it in; [`Table`] never hashes the key again, except all
-//!   stored keys when it grows.
+//! - Each operation computes the key's hash once and hands it in (a batch may have [`hash_keys`] or
+//!   [`Table::get_batch`] do so); [`Table`] never hashes the key again, except all stored keys when it grows.
 //! - User code never runs while entries are on the move, so a panicking `Hash`, `Eq` or closure loses nothing.
 //! - Whatever an operation takes out of the table is handed to the caller, who drops it after releasing the lock.
 //! - A thread that calls back into a map whose lock it holds is refused by [`Held::enter`] instead of hanging.
