@@ -247,8 +247,15 @@ fn batches_answer_as_single_reads_do() {
         let keys: Vec<u64> = (0..len).map(|n| n / 2 * 7 % 1_100).collect();
         let expected: Vec<_> = keys.iter().map(|key| map.get(key)).collect();
         let mut answers = vec![Some(None); keys.len()];
-        map.get_batch_with(&keys, |position, value| answers[position] = Some(value.copied()));
-        assert!(answers.into_iter().map(Option::unwrap).eq(expected.iter().copied()));
+        map.get_batch_with(&keys, |position, value| {
+            answers[position] = Some(value.copied())
+        });
+        assert!(
+            answers
+                .into_iter()
+                .map(Option::unwrap)
+                .eq(expected.iter().copied())
+        );
         let mut answers = vec![None; keys.len()];
         map.get_batch_serial_with(&keys, |position, value| answers[position] = value.copied());
         assert_eq!(answers, expected);
@@ -275,7 +282,9 @@ fn threads_share_a_batch_between_groups() {
     rule("a turn ends inside a shard's group", || {
         // One key many times over, so that its group is longer than a turn, among others.
         let map: ShardedCache<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
-        let keys: Vec<u64> = (0..4_000).map(|n| if n % 2 == 0 { 7 } else { n % 1_000 }).collect();
+        let keys: Vec<u64> = (0..4_000)
+            .map(|n| if n % 2 == 0 { 7 } else { n % 1_000 })
+            .collect();
         let plan = map.plan::<u64, _, true>(&keys);
         let key_at = |place: usize| plan.keys[plan.order[place]].key;
         let mut end = 0;
@@ -298,7 +307,10 @@ fn a_batch_shows_different_moments_of_different_shards() {
     let map: ShardedCache<u64, u64> = ShardedCache::with_hasher(DefaultHashBuilder::with_seed(5));
     let mut keys: Vec<u64> = (0..3).collect();
     keys.sort_by_key(|key| map.shard_of(key));
-    assert!(keys.windows(2).all(|pair| map.shard_of(&pair[0]) < map.shard_of(&pair[1])));
+    assert!(
+        keys.windows(2)
+            .all(|pair| map.shard_of(&pair[0]) < map.shard_of(&pair[1]))
+    );
     let [first, pause, second] = keys[..] else {
         panic!("three keys")
     };
