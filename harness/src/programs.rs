@@ -3,6 +3,7 @@
 
 mod ablation;
 mod adversarial;
+mod batch;
 mod grid;
 mod latency;
 mod memory;
@@ -15,6 +16,10 @@ mod zeroing;
 pub use ablation::{Ablation, Variant, Work, run as ablation};
 pub use adversarial::{
     Adversarial, Attack, ROUTED_KEYS, WORKING_SET, run as adversarial, working_set,
+};
+pub use batch::{
+    BATCH_KEYS, BATCH_SIZES, Batch, Loop, Owners, Prefetch, SnapshotBatch, SnapshotLoop, Way,
+    all_of, run as batch,
 };
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
 pub use latency::{

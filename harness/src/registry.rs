@@ -22,8 +22,9 @@ use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
 use crate::programs::{
-    self, Adversarial, Bench, Grid, Latency, Memory, PerOperation, Prepared, STUDY_SHARDS, Sample,
-    ShardCount, Striped, StudyLocks, ValueSize, Zeroing,
+    self, Adversarial, Batch, Bench, Grid, Latency, Loop, Memory, Owners, PerOperation, Prefetch,
+    Prepared, STUDY_SHARDS, Sample, ShardCount, SnapshotBatch, SnapshotLoop, Striped, StudyLocks,
+    ValueSize, Way, Zeroing, all_of,
 };
 #[cfg(feature = "peers")]
 use crate::subject::one_by_one;
@@ -395,6 +396,115 @@ pub const MERGED_INTO: &str = "sharded";
 
 /// One cell of that experiment.
 pub const ZEROING: Program<Zeroing> = programs::zeroing::<ShardedRow>;
+
+/// One way of answering batches, for the batch experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Batching {
+    /// The row's name.
+    pub design: &'static str,
+    /// The way's name in reports.
+    pub mode: &'static str,
+    /// Measures and verifies one cell.
+    pub program: Program<Batch>,
+}
+
+/// The way `W` of the row `F`.
+const fn batching<F, W>(design: &'static str, mode: &'static str) -> Batching
+where
+    F: Family,
+    F::Map<Key, Value>: Sync,
+    W: Way<F::Map<Key, Value>>,
+{
+    Batching {
+        design,
+        mode,
+        program: programs::batch::<F, W>,
+    }
+}
+
+/// The batch grouped by shard, without asking the memory ahead.
+struct ShardedSerial;
+
+impl Way<Via<ShardedCache<Key, Value>>> for ShardedSerial {
+    fn answer(
+        map: &Via<ShardedCache<Key, Value>>,
+        keys: &[Key],
+        each: impl FnMut(usize, Option<&Value>) + Send,
+    ) {
+        map.0.get_batch_serial_with(keys.iter().copied(), each);
+    }
+}
+
+/// The batch grouped by shard, on several threads.
+struct ShardedParallel;
+
+impl Way<Via<ShardedCache<Key, Value>>> for ShardedParallel {
+    fn answer(
+        map: &Via<ShardedCache<Key, Value>>,
+        keys: &[Key],
+        each: impl FnMut(usize, Option<&Value>) + Send,
+    ) {
+        all_of(&map.0.get_batch_parallel(keys.iter().copied()), each);
+    }
+}
+
+/// The batch on one version, without asking the memory ahead.
+struct CowSerial;
+
+impl Way<Via<CowCache<Key, Value>>> for CowSerial {
+    fn answer(
+        map: &Via<CowCache<Key, Value>>,
+        keys: &[Key],
+        each: impl FnMut(usize, Option<&Value>) + Send,
+    ) {
+        map.0.get_batch_serial_with(keys.iter().copied(), each);
+    }
+}
+
+/// The ways of answering batches that are measured, in the order of reports.
+///
+/// A trie's batch without prefetching is a snapshot and single reads of that; the batch *of* a snapshot is the way
+/// called `snapshot`, which pays for one more than the map's own batch does.
+pub const BATCHES: &[Batching] = &[
+    batching::<ShardedRow, Loop>("sharded", "loop"),
+    batching::<ShardedRow, ShardedSerial>("sharded", "serial"),
+    batching::<ShardedRow, Prefetch>("sharded", "prefetch"),
+    batching::<ShardedRow, ShardedParallel>("sharded", "parallel"),
+    batching::<CowRow, Loop>("cow", "loop"),
+    batching::<CowRow, CowSerial>("cow", "serial"),
+    batching::<CowRow, Prefetch>("cow", "prefetch"),
+    batching::<CowRow, SnapshotBatch>("cow", "snapshot"),
+    batching::<HamtRow, Loop>("hamt", "loop"),
+    batching::<HamtRow, SnapshotLoop>("hamt", "serial"),
+    batching::<HamtRow, Prefetch>("hamt", "prefetch"),
+    batching::<HamtRow, SnapshotBatch>("hamt", "snapshot"),
+    batching::<Hamt256Row, Loop>("hamt256", "loop"),
+    batching::<Hamt256Row, SnapshotLoop>("hamt256", "serial"),
+    batching::<Hamt256Row, Prefetch>("hamt256", "prefetch"),
+    batching::<Hamt256Row, SnapshotBatch>("hamt256", "snapshot"),
+    batching::<CtrieRow, Loop>("ctrie", "loop"),
+    batching::<CtrieRow, SnapshotLoop>("ctrie", "serial"),
+    batching::<CtrieRow, Prefetch>("ctrie", "prefetch"),
+    batching::<CtrieRow, SnapshotBatch>("ctrie", "snapshot"),
+    batching::<ActorRow, Loop>("actor", "loop"),
+    batching::<ActorRow, Owners>("actor", "actor"),
+    #[cfg(feature = "peers")]
+    batching::<DashmapRow, Loop>("dashmap", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<Dashmap256Row, Loop>("dashmap-256", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<PapayaRow, Loop>("papaya", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<SccHashIndexRow, Loop>("scc-hashindex", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<ContrieRow, Loop>("contrie", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<ImblRow, Loop>("imbl-arcswap", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<RpdsRow, Loop>("rpds-arcswap", "loop"),
+    #[cfg(feature = "peers")]
+    batching::<HashMapRow, Loop>("hashmap-arcswap", "loop"),
+];
 
 /// A design's way of choosing partitions, for the adversarial phase to aim at.
 #[derive(Clone, Copy, Debug)]
@@ -810,6 +920,23 @@ mod tests {
                     assert_eq!(told, "wrong map: 1 shards instead of 64");
                 }
             }
+        }
+    }
+
+    /// Every way of answering batches, through the programs that measure it: right answers at the right positions.
+    #[test]
+    fn every_way_of_batches_is_right() {
+        let keys = Keys::new(3000, 16);
+        let bench = Bench::new(keys, 64, 1, Vec::new(), Benchtime::Ops(1), 2);
+        for way in BATCHES {
+            let cell = Batch {
+                size: 4096,
+                callers: 2,
+                program: way.program,
+            };
+            let sample = (way.program)(&cell, &bench)
+                .unwrap_or_else(|e| panic!("{} {}: {e}", way.design, way.mode));
+            assert_eq!(sample.measured.ops, programs::BATCH_KEYS as u64);
         }
     }
 

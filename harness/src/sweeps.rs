@@ -5,12 +5,13 @@ use std::time::Duration;
 use crate::alloc::{self, Backend};
 use crate::machine;
 use crate::programs::{
-    self, Ablation, Adversarial, Attack, Bench, Benchtime, Grid, LONGEST_SAMPLE, Latency,
-    MERGED_KEYS, MOST_KEYS, MOST_TIMED_KEYS, Memory, Merge, PIECES, Place, READS, ROUTED_KEYS,
-    SHARDS, SIZES, STUDY_THREADS, Sample, ShardCount, State, StudyLocks, ValueSize, Work, Zeroing,
+    self, Ablation, Adversarial, Attack, BATCH_KEYS, BATCH_SIZES, Batch, Bench, Benchtime, Grid,
+    LONGEST_SAMPLE, Latency, MERGED_KEYS, MOST_KEYS, MOST_TIMED_KEYS, Memory, Merge, PIECES, Place,
+    READS, ROUTED_KEYS, SHARDS, SIZES, STUDY_THREADS, Sample, ShardCount, State, StudyLocks,
+    ValueSize, Work, Zeroing,
 };
 use crate::registry::{
-    self, Class, Design, Kind, MERGED_INTO, ROUTERS, Router, StripedRow, VARIANTS, ZEROING,
+    self, BATCHES, Class, Design, Kind, MERGED_INTO, ROUTERS, Router, StripedRow, VARIANTS, ZEROING,
 };
 use crate::workload::{Dist, Mix};
 
@@ -60,6 +61,8 @@ pub enum Job {
     ShardCount(ShardCount),
     /// A cell of the published table of lock designs.
     StudyLocks(StudyLocks),
+    /// A cell of the batch experiment.
+    Batch(Batch),
 }
 
 impl Job {
@@ -94,6 +97,7 @@ impl Job {
             Self::StudyLocks(cell) => (registry::striped(design.name)
                 .ok_or(ONE_PARTITION)?
                 .study_locks)(cell, bench),
+            Self::Batch(cell) => (cell.program)(cell, bench),
         }
     }
 
@@ -129,6 +133,7 @@ impl Job {
             Self::Zeroing(cell) => cell.threads,
             Self::ShardCount(cell) => cell.threads,
             Self::StudyLocks(cell) => cell.threads,
+            Self::Batch(cell) => cell.callers,
         }
     }
 
@@ -214,6 +219,8 @@ impl Job {
                 let ops = (cell.ops_per_thread(keys, benchtime) * cell.threads) as u64;
                 around(keys) + Duration::from_nanos(ops * STUDY_NS_PER_OP)
             }
+            // As many keys whatever the flags say, at about 200 ns each with drawing and checking.
+            Self::Batch(_) => around(keys) + Duration::from_nanos(200 * BATCH_KEYS as u64),
         }
     }
 }
@@ -296,6 +303,12 @@ pub const EXPERIMENTS: &[Sweep] = &[
         what: "many more threads than cores: who still makes progress, and at what price",
         axes: "threads 8, 64, 256, 1024 x mix r100, r90, r10; zipf",
         cells: Some(oversubscribe),
+    },
+    Sweep {
+        name: "batch",
+        what: "many reads in one call, in each way the designs have, against single reads: time per key",
+        axes: "mode loop, serial, prefetch, parallel, actor, snapshot x size 16 to 65,536 x callers 1, 2; uniform",
+        cells: Some(batch),
     },
     Sweep {
         name: "shard-count",
@@ -665,6 +678,27 @@ fn shard_count(design: &Design, threads: &[usize]) -> Vec<Cell> {
 }
 
 /// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
+fn batch(design: &Design, _: &[usize]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for way in BATCHES.iter().filter(|way| way.design == design.name) {
+        for size in BATCH_SIZES {
+            for callers in [1, 2] {
+                let (of, mode) = (design.name, way.mode);
+                cells.push(Cell {
+                    name: format!("Batch/impl={of}/mode={mode}/size={size}{}", suffix(callers)),
+                    job: Job::Batch(Batch {
+                        size,
+                        callers,
+                        program: way.program,
+                    }),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
 fn study_locks(design: &Design, _: &[usize]) -> Vec<Cell> {
     let Some(study) = registry::striped(design.name).and_then(|striped| striped.study) else {
         return Vec::new();
@@ -888,6 +922,26 @@ mod tests {
         let sizes = brief(phase_e(design, &[1, 2]));
         assert_eq!(sizes.len(), 3 * 2, "{sizes:?}");
         assert!(!sizes.iter().any(|name| name.contains("size=4096")));
+    }
+
+    #[test]
+    fn batch_cells_are_each_way_at_each_size() {
+        let names = |name: &str| -> Vec<String> {
+            let cells = batch(design(name).unwrap(), &[8]);
+            cells.into_iter().map(|cell| cell.name).collect()
+        };
+        let sharded = names("sharded");
+        assert_eq!(sharded.len(), 4 * 7 * 2);
+        for name in ["mode=prefetch/size=4096", "mode=parallel/size=65536-2"] {
+            assert!(
+                sharded.contains(&format!("Batch/impl=sharded/{name}")),
+                "{sharded:?}"
+            );
+        }
+        assert!(names("noop").is_empty());
+        for way in BATCHES {
+            assert!(!names(way.design).is_empty(), "{} is no design", way.design);
+        }
     }
 
     #[test]

@@ -94,6 +94,7 @@ macro_rules! concurrent_suite {
             len_of_one_contended_key = len_of_one_contended_key(),
             a_moving_token_is_never_out_of_sight = a_moving_token_is_never_out_of_sight(),
             versions_never_run_backwards = versions_never_run_backwards(),
+            batches_among_writers = batches_among_writers(),
             handles_dropped_amid_requests = handles_dropped_amid_requests(),
             the_last_handle_is_dropped_by_the_map = the_last_handle_is_dropped_by_the_map(),
             usable_while_a_thread_ends = usable_while_a_thread_ends(),

@@ -126,15 +126,14 @@ where
 {
     const CONSISTENCY: Consistency = Consistency::Snapshot;
 
-    fn get_batch_with<'k, Q, I, F>(&self, keys: I, mut f: F)
+    fn get_batch_with<'k, Q, I, F>(&self, keys: I, f: F)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + Sync + ?Sized + 'k,
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>) + Send,
     {
-        keys.into_iter()
-            .enumerate()
-            .for_each(|(position, key)| f(position, self.get_ref(key)));
+        self.table
+            .get_batch::<Q, S, I, F, true>(keys, &self.hasher, f);
     }
 }

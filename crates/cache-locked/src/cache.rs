@@ -8,7 +8,9 @@ use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
 use cache_api::DefaultHashBuilder;
-use cache_table::{Held, Lock, LockKind, MutexLock, ReadGuard, Table, WriteGuard};
+use cache_table::{
+    Held, Lock, LockKind, MutexLock, ReadGuard, Table, Wanted, WriteGuard, hash_keys,
+};
 
 use crate::broken::broken;
 
@@ -334,22 +336,18 @@ where
     /// Calls `f(i, value)` for each of `keys`, all under one lock, in the order given: see
     /// [`GetBatch`](cache_api::GetBatch).
     ///
-    /// The keys are collected and hashed before the lock is taken.
-    pub fn get_batch_with<'k, Q, I, F>(&self, keys: I, mut f: F)
+    /// The keys are collected and hashed before the lock is taken. While one is looked up, the memory is asked for what
+    /// the next dozen will touch, so that cache misses overlap. O(1) expected and three words of memory per key.
+    pub fn get_batch_with<'k, Q, I, F>(&self, keys: I, f: F)
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized + 'k,
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>),
     {
-        let keys: Vec<(u64, &Q)> = keys
-            .into_iter()
-            .map(|key| (self.hasher.hash_one(key), key))
-            .collect();
-        let table = self.read();
-        for (position, (hash, key)) in keys.into_iter().enumerate() {
-            f(position, table.get(hash, key));
-        }
+        let mut wanted: Vec<Wanted<'k, Q>> = keys.into_iter().map(Wanted::new).collect();
+        hash_keys::<Q, S, true>(&mut wanted, &self.hasher, |_| {});
+        self.read().get_each::<Q, F, true>(&wanted, f);
     }
 
     /// Clones of the values for `keys`, in the order given and all of one moment.

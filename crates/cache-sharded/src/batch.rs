@@ -2,99 +2,32 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::mem;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use cache_table::{LockKind, Table};
+use cache_table::{LockKind, PROBES_AHEAD, Wanted, hash_keys};
 
-use crate::cache::{Shard, StripedCache};
+use crate::broken::broken;
+use crate::cache::StripedCache;
 use crate::padding::Padding;
 
 /// Below this many keys per thread, starting the thread costs more than it saves.
 const KEYS_PER_THREAD: usize = 1024;
 
-/// One key of a batch.
-struct Wanted<'k, Q: ?Sized> {
-    hash: u64,
-    key: &'k Q,
-}
+/// How many keys a thread of a parallel batch takes at a time, to the end of a shard's group: enough for prefetching to
+/// get under way, and few enough that no thread is left with much more than another.
+pub(crate) const KEYS_PER_TURN: usize = 256;
 
-/// The keys of a batch, in groups of one shard each.
-struct Plan<'k, Q: ?Sized> {
+/// The keys of a batch, and the order in which they are looked up.
+pub(crate) struct Plan<'k, Q: ?Sized> {
     /// In the order asked.
-    keys: Vec<Wanted<'k, Q>>,
+    pub(crate) keys: Vec<Wanted<'k, Q>>,
     /// Positions in `keys`, sorted by shard and, within a shard, in the order asked.
-    order: Vec<usize>,
-    /// The shards touched, each with the end of its group in `order`. The group begins where the one before ends.
-    groups: Vec<(usize, usize)>,
-}
-
-impl<'k, Q: ?Sized> Plan<'k, Q> {
-    /// Counting sort by shard, in two passes over the keys: O(keys + shards).
-    fn new(keys: Vec<Wanted<'k, Q>>, shards: usize, shard_of: impl Fn(u64) -> usize) -> Self {
-        // First pass: how many keys each shard gets, then where its group begins.
-        let mut starts = vec![0; shards];
-        for wanted in &keys {
-            starts[shard_of(wanted.hash)] += 1;
-        }
-        let mut groups = Vec::with_capacity(shards.min(keys.len()));
-        let mut end = 0;
-        for (shard, start) in starts.iter_mut().enumerate() {
-            let count = *start;
-            *start = end;
-            end += count;
-            if count > 0 {
-                groups.push((shard, end));
-            }
-        }
-        // Second pass: each key to the next place of its group.
-        let mut order = vec![0; keys.len()];
-        for (position, wanted) in keys.iter().enumerate() {
-            let place = &mut starts[shard_of(wanted.hash)];
-            order[*place] = position;
-            *place += 1;
-        }
-        Self {
-            keys,
-            order,
-            groups,
-        }
-    }
-
-    /// The shard of the group with this number, and its positions.
-    fn group(&self, number: usize) -> Option<(usize, &[usize])> {
-        let &(shard, end) = self.groups.get(number)?;
-        let start = number
-            .checked_sub(1)
-            .map_or(0, |before| self.groups[before].1);
-        Some((shard, &self.order[start..end]))
-    }
-
-    /// Answers one group with one lock. The caller holds the re-entry guard.
-    fn answer<K, V, L, F>(&self, shard: &Shard<K, V, L>, positions: &[usize], f: &mut F)
-    where
-        K: Borrow<Q>,
-        Q: Eq,
-        L: LockKind,
-        F: FnMut(usize, Option<&V>),
-    {
-        let table = shard.read_held();
-        self.probe(&table, positions, f);
-    }
-
-    fn probe<K, V, F>(&self, table: &Table<K, V>, positions: &[usize], f: &mut F)
-    where
-        K: Borrow<Q>,
-        Q: Eq,
-        F: FnMut(usize, Option<&V>),
-    {
-        for &position in positions {
-            let Wanted { hash, key } = self.keys[position];
-            f(position, table.get(hash, key));
-        }
-    }
+    pub(crate) order: Vec<usize>,
 }
 
 impl<K, V, S, L, P> StripedCache<K, V, S, L, P>
@@ -107,8 +40,10 @@ where
     /// Calls `f(i, value)` once for each of `keys`, `i` being its position, with one lock per shard touched.
     ///
     /// The keys are collected and hashed first, without a lock, and sorted by shard; `f` runs under the lock of the
-    /// key's shard, shard after shard. All answers from one shard belong to one moment. O(keys + shards), and two
-    /// words of memory per key.
+    /// key's shard, shard after shard. All answers from one shard belong to one moment, and those from different shards
+    /// to different ones. While one key is looked up, the memory is asked for what the next dozen will touch, so that
+    /// cache misses overlap. O(keys + shards), or O(keys log keys) for much fewer keys than shards; three words of
+    /// memory per key, and one per shard.
     pub fn get_batch_with<'k, Q, I, F>(&self, keys: I, mut f: F)
     where
         K: Borrow<Q>,
@@ -116,14 +51,23 @@ where
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>),
     {
-        let plan = self.plan(keys);
+        let plan = self.plan::<Q, I, true>(keys);
         let _held = self.held();
-        for number in 0.. {
-            let Some((shard, positions)) = plan.group(number) else {
-                break;
-            };
-            plan.answer(self.shard(shard), positions, &mut f);
-        }
+        self.answer::<Q, _, true>(&plan, 0..plan.order.len(), &mut f);
+    }
+
+    /// As [`get_batch_with`](Self::get_batch_with), without asking the memory early: for measuring what that is worth.
+    #[doc(hidden)]
+    pub fn get_batch_serial_with<'k, Q, I, F>(&self, keys: I, mut f: F)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized + 'k,
+        I: IntoIterator<Item = &'k Q>,
+        F: FnMut(usize, Option<&V>),
+    {
+        let plan = self.plan::<Q, I, false>(keys);
+        let _held = self.held();
+        self.answer::<Q, _, false>(&plan, 0..plan.order.len(), &mut f);
     }
 
     /// Clones of the values for `keys`, in the order asked, with one lock per shard touched.
@@ -136,7 +80,7 @@ where
         I: IntoIterator<Item = &'k Q>,
         V: Clone,
     {
-        self.answers(&self.plan(keys))
+        self.answers(&self.plan::<Q, I, true>(keys))
     }
 
     /// As [`get_batch`](Self::get_batch), the shards touched being shared out among the available processors.
@@ -152,7 +96,7 @@ where
         V: Clone + Send,
     {
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let plan = self.plan(keys);
+        let plan = self.plan::<Q, I, true>(keys);
         let threads = threads.min(plan.keys.len() / KEYS_PER_THREAD);
         self.answers_by(&plan, threads)
     }
@@ -171,23 +115,123 @@ where
         I: IntoIterator<Item = &'k Q>,
         V: Clone + Send,
     {
-        self.answers_by(&self.plan(keys), threads)
+        self.answers_by(&self.plan::<Q, I, true>(keys), threads)
     }
 
-    fn plan<'k, Q, I>(&self, keys: I) -> Plan<'k, Q>
+    /// Hashes the keys and sorts them by shard.
+    pub(crate) fn plan<'k, Q, I, const PREFETCH: bool>(&self, keys: I) -> Plan<'k, Q>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized + 'k,
         I: IntoIterator<Item = &'k Q>,
     {
-        let keys = keys
-            .into_iter()
-            .map(|key| Wanted {
-                hash: self.hasher().hash_one(key),
-                key,
-            })
-            .collect();
-        Plan::new(keys, self.shards(), |hash| self.index_of(hash))
+        let keys = keys.into_iter();
+        let mut wanted = Vec::with_capacity(keys.size_hint().0);
+        wanted.extend(keys.map(Wanted::new));
+        if wanted.len() < self.shards() / 8 {
+            // Too few to pay for a counter per shard.
+            hash_keys::<Q, S, PREFETCH>(&mut wanted, self.hasher(), |_| {});
+            let mut order: Vec<usize> = (0..wanted.len()).collect();
+            // Stable, so that the order asked remains within a shard.
+            order.sort_by_key(|&position| self.index_of(wanted[position].hash));
+            return Plan {
+                keys: wanted,
+                order,
+            };
+        }
+        // A counting sort. First pass, while hashing: how many keys each shard gets.
+        let mut starts = vec![0; self.shards()];
+        hash_keys::<Q, S, PREFETCH>(&mut wanted, self.hasher(), |hash| {
+            starts[self.index_of(hash)] += 1;
+        });
+        let mut end = 0;
+        for start in &mut starts {
+            end += mem::replace(start, end);
+        }
+        // Second pass: each key to the next place of its shard.
+        let mut order = vec![0; wanted.len()];
+        for (position, key) in wanted.iter().enumerate() {
+            let place = &mut starts[self.index_of(key.hash)];
+            order[*place] = position;
+            *place += 1;
+        }
+        Plan {
+            keys: wanted,
+            order,
+        }
+    }
+
+    /// Looks up what stands at `places` of the plan's order, with one lock per shard touched. The caller holds the
+    /// re-entry guard.
+    ///
+    /// The lines of later lookups are asked for without their shards' locks. A key that equals its predecessor in the
+    /// same shard shares its lookup.
+    fn answer<Q, F, const PREFETCH: bool>(
+        &self,
+        plan: &Plan<'_, Q>,
+        places: Range<usize>,
+        f: &mut F,
+    ) where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+        F: FnMut(usize, Option<&V>),
+    {
+        let order = &plan.order[places];
+        let ask = |place: usize| {
+            if PREFETCH && let Some(&position) = order.get(place) {
+                let hash = plan.keys[position].hash;
+                self.shard(self.index_of(hash)).prefetch(hash);
+            }
+        };
+        (0..PROBES_AHEAD).for_each(ask);
+        let mut place = 0;
+        while let Some(&first) = order.get(place) {
+            let index = self.index_of(plan.keys[first].hash);
+            let table = self.shard(index).read_held();
+            let mut previous: Option<(Wanted<'_, Q>, Option<&V>)> = None;
+            while let Some(&position) = order.get(place) {
+                let wanted = plan.keys[position];
+                if self.index_of(wanted.hash) != index {
+                    break;
+                }
+                ask(place + PROBES_AHEAD);
+                let value = match previous {
+                    Some((same, value)) if same.hash == wanted.hash && same.key == wanted.key => {
+                        if broken("a coalesced key loses its position") {
+                            place += 1;
+                            continue;
+                        }
+                        value
+                    }
+                    _ => table.get(wanted.hash, wanted.key),
+                };
+                previous = Some((wanted, value));
+                let answered = if broken("answers in shard order") {
+                    place
+                } else {
+                    position
+                };
+                f(answered, value);
+                place += 1;
+            }
+        }
+    }
+
+    /// The places of the plan's order that belong to this turn of a parallel batch: about [`KEYS_PER_TURN`], from where
+    /// a shard's group begins to where one ends, so that each group belongs to one turn.
+    pub(crate) fn turn<Q: ?Sized>(&self, plan: &Plan<'_, Q>, number: usize) -> Range<usize> {
+        let shard_at = |place: usize| self.index_of(plan.keys[plan.order[place]].hash);
+        let boundary = |place: usize| {
+            (place..plan.order.len())
+                .find(|&place| {
+                    place == 0
+                        || shard_at(place - 1) != shard_at(place)
+                        || broken("a turn ends inside a shard's group")
+                })
+                .unwrap_or(plan.order.len())
+        };
+        let from = number * KEYS_PER_TURN;
+        boundary(from)..boundary(from + KEYS_PER_TURN)
     }
 
     fn answers<Q>(&self, plan: &Plan<'_, Q>) -> Vec<Option<V>>
@@ -198,18 +242,13 @@ where
     {
         let mut answers = vec_of_none(plan.keys.len());
         let _held = self.held();
-        for number in 0.. {
-            let Some((shard, positions)) = plan.group(number) else {
-                break;
-            };
-            plan.answer(
-                self.shard(shard),
-                positions,
-                &mut |position, value: Option<&V>| {
-                    answers[position] = value.cloned();
-                },
-            );
-        }
+        self.answer::<Q, _, true>(
+            plan,
+            0..plan.order.len(),
+            &mut |position, value: Option<&V>| {
+                answers[position] = value.cloned();
+            },
+        );
         answers
     }
 
@@ -225,19 +264,20 @@ where
         }
         // The guard of this thread is asked before others are started: they would wait for a lock that it holds.
         drop(self.held());
-        // Which group is next. Relaxed: the counter hands out numbers and publishes nothing.
+        // Which turn is next. Relaxed: the counter hands out numbers and publishes nothing.
         let next = AtomicUsize::new(0);
         let work = || {
             let mut found = Vec::with_capacity(plan.keys.len() / threads);
             let _held = self.held();
-            while let Some((shard, positions)) = plan.group(next.fetch_add(1, Ordering::Relaxed)) {
-                plan.answer(
-                    self.shard(shard),
-                    positions,
-                    &mut |position, value: Option<&V>| {
-                        found.push((position, value.cloned()));
-                    },
-                );
+            loop {
+                let turn = next.fetch_add(1, Ordering::Relaxed);
+                if turn * KEYS_PER_TURN >= plan.order.len() {
+                    break;
+                }
+                let places = self.turn(plan, turn);
+                self.answer::<Q, _, true>(plan, places, &mut |position, value: Option<&V>| {
+                    found.push((position, value.cloned()));
+                });
             }
             found
         };

@@ -364,6 +364,12 @@ impl<K, V, L: LockKind> Shard<K, V, L> {
     pub(crate) fn read_held(&self) -> ReadGuard<'_, L, Table<K, V>> {
         self.table.read()
     }
+
+    /// Asks the memory for what a lookup of `hash` will touch, without the lock.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.hint.prefetch(hash);
+    }
 }
 
 // Throughout: parameters and the variables declared before a guard are dropped after it, so whatever a panic leaves

@@ -237,3 +237,95 @@ fn init_runs_once_per_absent_key() {
         assert_eq!((runs.load(Ordering::Relaxed), map.len()), (1, 1));
     });
 }
+
+/// A big batch and a small one, which are sorted in different ways.
+fn batches_answer_as_single_reads_do() {
+    let map: ShardedCache<u64, u64> = ShardedCache::with_hasher(DefaultHashBuilder::with_seed(5));
+    map.bulk_load((0..1_000).map(|key| (key, key + 1)));
+    for len in [20, 3_000] {
+        // Misses and duplicates, next to one another and not.
+        let keys: Vec<u64> = (0..len).map(|n| n / 2 * 7 % 1_100).collect();
+        let expected: Vec<_> = keys.iter().map(|key| map.get(key)).collect();
+        let mut answers = vec![Some(None); keys.len()];
+        map.get_batch_with(&keys, |position, value| {
+            answers[position] = Some(value.copied())
+        });
+        assert!(
+            answers
+                .into_iter()
+                .map(Option::unwrap)
+                .eq(expected.iter().copied())
+        );
+        let mut answers = vec![None; keys.len()];
+        map.get_batch_serial_with(&keys, |position, value| answers[position] = value.copied());
+        assert_eq!(answers, expected);
+        assert_eq!(map.get_batch(&keys), expected);
+        assert_eq!(map.get_batch_with_threads(2, &keys), expected);
+    }
+}
+
+#[test]
+fn batches_answer_in_the_order_asked() {
+    rule("answers in shard order", batches_answer_as_single_reads_do);
+}
+
+#[test]
+fn every_duplicate_in_a_batch_is_answered() {
+    rule(
+        "a coalesced key loses its position",
+        batches_answer_as_single_reads_do,
+    );
+}
+
+#[test]
+fn threads_share_a_batch_between_groups() {
+    rule("a turn ends inside a shard's group", || {
+        // One key many times over, so that its group is longer than a turn, among others.
+        let map: ShardedCache<u64, u64> = (0..1_000).map(|key| (key, key)).collect();
+        let keys: Vec<u64> = (0..4_000)
+            .map(|n| if n % 2 == 0 { 7 } else { n % 1_000 })
+            .collect();
+        let plan = map.plan::<u64, _, true>(&keys);
+        let key_at = |place: usize| plan.keys[plan.order[place]].key;
+        let mut end = 0;
+        for turn in 0..keys.len().div_ceil(crate::batch::KEYS_PER_TURN) {
+            let places = map.turn(&plan, turn);
+            assert_eq!(places.start, end, "no place is left out or taken twice");
+            end = places.end;
+            if end > 0 && end < keys.len() {
+                let shards = [end - 1, end].map(|place| map.shard_of(key_at(place)));
+                assert_ne!(shards[0], shards[1], "two locks for one shard");
+            }
+        }
+        assert_eq!(end, keys.len());
+    });
+}
+
+/// With shards in the order a, b, c: while the batch is in b, version 1 is written to a key of a, then to one of c.
+#[test]
+fn a_batch_shows_different_moments_of_different_shards() {
+    let map: ShardedCache<u64, u64> = ShardedCache::with_hasher(DefaultHashBuilder::with_seed(5));
+    let mut keys: Vec<u64> = (0..3).collect();
+    keys.sort_by_key(|key| map.shard_of(key));
+    assert!(
+        keys.windows(2)
+            .all(|pair| map.shard_of(&pair[0]) < map.shard_of(&pair[1]))
+    );
+    let [first, pause, second] = keys[..] else {
+        panic!("three keys")
+    };
+    map.bulk_load(keys.iter().map(|&key| (key, 0)));
+    let mut answers = [None; 3];
+    map.get_batch_with(&keys, |position, value| {
+        answers[position] = value.copied();
+        if keys[position] == pause {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    map.insert(first, 1);
+                    map.insert(second, 1);
+                });
+            });
+        }
+    });
+    assert_eq!(answers, [Some(0), Some(0), Some(1)]);
+}

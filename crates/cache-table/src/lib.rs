@@ -3,8 +3,8 @@
 //! This crate is a building block, not a cache: nothing here synchronises anything. A design owns a [`Table`],
 //! decides when it may be touched, and keeps the promises of `cache-api`:
 //!
-//! - Each operation computes the key's hash once and hands it in; [`Table`] never hashes the key again, except all
-//!   stored keys when it grows.
+//! - Each operation computes the key's hash once and hands it in (a batch may have [`hash_keys`] or
+//!   [`Table::get_batch`] do so); [`Table`] never hashes the key again, except all stored keys when it grows.
 //! - User code never runs while entries are on the move, so a panicking `Hash`, `Eq` or closure loses nothing.
 //! - Whatever an operation takes out of the table is handed to the caller, who drops it after releasing the lock.
 //! - A thread that calls back into a map whose lock it holds is refused by [`Held::enter`] instead of hanging.
@@ -29,6 +29,7 @@
 //! assert_eq!(table.remove(hash, "k"), Some(("k", 1)));
 //! ```
 
+mod batch;
 mod broken;
 mod held;
 #[cfg(feature = "locks")]
@@ -36,6 +37,7 @@ mod lock;
 mod prefetch;
 mod table;
 
+pub use crate::batch::{PROBES_AHEAD, Wanted, hash_keys};
 pub use crate::held::{Held, MAX_NESTED};
 #[cfg(feature = "locks")]
 pub use crate::lock::{Lock, LockKind, MutexLock, ReadGuard, RwLock, WriteGuard};

@@ -80,12 +80,17 @@ impl<T> ProbeHint<T> {
         // Relaxed: see `set`.
         let control = self.control.load(Ordering::Relaxed);
         if control != 0 {
-            // The low bits of the hash choose the bucket in hashbrown too.
-            let bucket = hash as usize & self.mask.load(Ordering::Relaxed);
-            prefetch_read(control.wrapping_add(bucket));
-            prefetch_read(
-                control.wrapping_sub(bucket.wrapping_add(1).wrapping_mul(size_of::<T>())),
-            );
+            prefetch_probe::<T>(control, self.mask.load(Ordering::Relaxed), hash);
         }
     }
+}
+
+/// Asks for the two lines that the probe for `hash` is likely to touch, in a table of `T` whose control bytes begin at
+/// `control`.
+#[inline(always)]
+pub(crate) fn prefetch_probe<T>(control: usize, mask: usize, hash: u64) {
+    // The low bits of the hash choose the bucket in hashbrown too.
+    let bucket = hash as usize & mask;
+    prefetch_read(control.wrapping_add(bucket));
+    prefetch_read(control.wrapping_sub(bucket.wrapping_add(1).wrapping_mul(size_of::<T>())));
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
+use std::time::{Duration, Instant};
 
 use cache_api::{
     BulkLoad, Cache, ClosureRuns, Consistency, DefaultHashBuilder, GetBatch, Iterate, Update,
@@ -506,6 +507,80 @@ pub fn a_moving_token_is_never_out_of_sight<D: Design>() {
             }
         });
     }
+}
+
+/// One thread writes version n to k1, then to k2, for several such pairs; another makes the keys between them come and
+/// go; a third reads all in batches.
+///
+/// Each answer is its own key's. A batch of one moment never shows k1 behind k2. A batch that promises less does show
+/// it sooner or later, which proves that this check can fail; it may take a while on a busy machine, so it is given
+/// half a minute.
+pub fn batches_among_writers<D: Design>() {
+    const BETWEEN: u64 = 1_000;
+    const PAIRS: u64 = 8;
+    let in_one_moment = <D::Map<u64, u64, DefaultHashBuilder> as GetBatch<u64, u64>>::CONSISTENCY
+        == Consistency::Snapshot;
+    let map = D::build::<u64, u64, _>(None, DefaultHashBuilder::with_seed(1));
+    // The firsts, those between, the seconds: far apart in a batch that is answered in the order asked, and some pair
+    // of them for any other order.
+    let keys: Vec<u64> = (0..BETWEEN + 2 * PAIRS).collect();
+    let (firsts, seconds) = (0..PAIRS, BETWEEN + PAIRS..BETWEEN + 2 * PAIRS);
+    let between = PAIRS..BETWEEN + PAIRS;
+    // The high half of a value tells its key.
+    let value = |key: u64, version: u64| key << 32 | version;
+    map.bulk_load(keys.iter().map(|&key| (key, value(key, 0))));
+    let over = AtomicBool::new(false);
+    threads(3, |thread| match thread {
+        0 => {
+            let mut version = 0;
+            while !over.load(Ordering::Acquire) {
+                version += 1;
+                for (first, second) in firsts.clone().zip(seconds.clone()) {
+                    map.insert(first, value(first, version));
+                    map.insert(second, value(second, version));
+                }
+            }
+        }
+        1 => {
+            for key in between.clone().cycle() {
+                if over.load(Ordering::Acquire) {
+                    return;
+                }
+                map.remove(&key);
+                std::thread::yield_now();
+                map.insert(key, value(key, 1));
+            }
+        }
+        _ => {
+            let _over = Raise(&over);
+            let start = Instant::now();
+            let mut shown = false;
+            for batch in 0.. {
+                let answers = map.get_batch(&keys);
+                assert_eq!(answers.len(), keys.len(), "one slot per key");
+                for (key, answer) in keys.iter().zip(&answers) {
+                    match answer {
+                        Some(value) => assert_eq!(value >> 32, *key, "another key's value"),
+                        None => assert!(between.contains(key), "{key} is always there"),
+                    }
+                }
+                let version = |key: u64| answers[key as usize].map_or(0, |value| value as u32);
+                let mut pairs = firsts.clone().zip(seconds.clone());
+                shown |= pairs.any(|(first, second)| version(first) < version(second));
+                if in_one_moment {
+                    assert!(!shown, "a batch of one moment shows k1 behind k2");
+                }
+                if batch >= scaled(200) && (shown || in_one_moment) {
+                    return;
+                }
+                assert!(
+                    start.elapsed() < Duration::from_secs(30),
+                    "after {batch} batches none has shown k1 behind k2: either they are of one moment and should \
+                     promise it, or nothing happens beside them"
+                );
+            }
+        }
+    });
 }
 
 /// One thread writes version n to k1, then to k2; another reads k2, then k1: k1 is never behind.
