@@ -474,8 +474,14 @@ fn run(args: &RunArgs, out: &mut impl Write) -> Result<i32, Trouble> {
         )));
     };
     let mut cells = cells(design, &args.threads.0);
+    let takes_part = !cells.is_empty();
+    // A process has one allocator: cells that ask for the other are planned and measured under its flag.
+    cells.retain(|cell| {
+        let allocator = cell.job.allocator();
+        allocator.is_none_or(|needed| needed == args.allocator)
+    });
     // A plan may be asked for any design; one that takes no part has an empty plan.
-    if cells.is_empty() && !args.plan {
+    if !takes_part && !args.plan {
         let reason = if design.class == Class::Alone {
             "it belongs to one thread"
         } else {

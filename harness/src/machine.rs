@@ -124,6 +124,12 @@ pub fn peak_resident() -> u64 {
     status_field("VmHWM:")
 }
 
+/// Makes [`peak_resident`] begin again at what the process holds now; false where the system cannot.
+pub fn reset_peak_resident() -> bool {
+    // Linux: 5 resets the high-water mark (proc_pid_clear_refs(5)).
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
 /// The memory that the process holds now, in bytes, or 0 where the system does not tell.
 #[must_use]
 pub fn resident() -> u64 {

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use arc_swap::ArcSwap;
 use cache_api::DefaultHashBuilder;
 
-use crate::subject::{MapKey, MapValue, Subject, hasher};
+use crate::subject::{Frozen, MapKey, MapValue, Subject, hasher};
 
 /// The hasher of every peer.
 type H = DefaultHashBuilder;
@@ -300,6 +300,12 @@ adapter! {
 }
 
 impl<K: MapKey, V: MapValue> ImblArcSwap<K, V> {
+    /// A view: the map that is published now.
+    pub fn frozen(&self) -> Frozen<K, V> {
+        let view = self.0.load_full();
+        Box::new(move |key| view.get(key).cloned())
+    }
+
     /// A map of `entries`, published at once.
     pub fn filled(entries: impl Iterator<Item = (K, V)>) -> Self {
         let mut map = imbl::GenericHashMap::with_hasher(hasher());
@@ -320,6 +326,12 @@ adapter! {
 }
 
 impl<K: MapKey, V: MapValue> RpdsArcSwap<K, V> {
+    /// A view: the map that is published now.
+    pub fn frozen(&self) -> Frozen<K, V> {
+        let view = self.0.load_full();
+        Box::new(move |key| view.get(key).cloned())
+    }
+
     /// A map of `entries`, published at once.
     pub fn filled(entries: impl Iterator<Item = (K, V)>) -> Self {
         let mut map = rpds::HashTrieMapSync::new_with_hasher_and_ptr_kind(hasher());
@@ -352,6 +364,12 @@ adapter! {
 }
 
 impl<K: MapKey, V: MapValue> HashMapArcSwap<K, V> {
+    /// A view: the map that is published now.
+    pub fn frozen(&self) -> Frozen<K, V> {
+        let view = self.0.load_full();
+        Box::new(move |key| view.get(key).cloned())
+    }
+
     /// A map of `entries`, published at once.
     pub fn filled(entries: impl ExactSizeIterator<Item = (K, V)>) -> Self {
         let mut map = HashMap::with_capacity_and_hasher(entries.len(), hasher());

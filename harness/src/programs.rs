@@ -1,23 +1,35 @@
 //! What can be done with a design: one program per kind of cell, each compiled for each design by itself. A program
 //! builds the map, measures, verifies and drops it; which cells there are is said in [`crate::sweeps`].
 
+mod ablation;
 mod adversarial;
 mod grid;
+mod latency;
+mod memory;
 mod per_operation;
 mod shard_count;
 mod study_locks;
 mod value_size;
+mod zeroing;
 
+pub use ablation::{Ablation, Variant, Work, run as ablation};
 pub use adversarial::{
     Adversarial, Attack, ROUTED_KEYS, WORKING_SET, run as adversarial, working_set,
 };
 pub use grid::{Grid, run as grid, run_alone as grid_alone};
+pub use latency::{
+    LEAST_TIMED_WRITES, Latency, MOST_TIMED_KEYS, run as latency, run_alone as latency_alone,
+};
+pub use memory::{
+    MOST_CHURNED, MOST_COPIED, Memory, State, run as memory, run_snapshot as memory_snapshot,
+};
 pub use per_operation::{PerOperation, Prepared, run as per_operation};
 pub use shard_count::{LONGEST_SAMPLE, SHARDS, ShardCount, Striped, run as shard_count};
 pub use study_locks::{
     READS, SHARDS as STUDY_SHARDS, StudyLocks, THREADS as STUDY_THREADS, run as study_locks,
 };
 pub use value_size::{MOST_KEYS, SIZES, Sized, ValueSize, run as value_size};
+pub use zeroing::{MERGED_KEYS, Merge, PIECES, Place, Zeroing, run as zeroing};
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -47,6 +59,7 @@ pub struct Bench {
     threads: usize,
     uniform: OnceCell<Vec<Stream>>,
     zipf: OnceCell<Vec<Stream>>,
+    limited: OnceCell<Box<Bench>>,
 }
 
 /// The `--benchtime` of a run.
@@ -79,6 +92,7 @@ impl Bench {
             threads,
             uniform: OnceCell::new(),
             zipf: OnceCell::new(),
+            limited: OnceCell::new(),
         }
     }
 
@@ -141,8 +155,23 @@ impl Bench {
             pins: self.pins.clone(),
             uniform: OnceCell::new(),
             zipf: OnceCell::new(),
+            limited: OnceCell::new(),
             ..*self
         }
+    }
+
+    /// The same round over the first `most` keys, or over all of them if they are not more. Made once: a run of one
+    /// experiment asks with one number.
+    #[must_use]
+    pub fn limited(&self, most: usize) -> &Self {
+        if self.keys.len() <= most {
+            return self;
+        }
+        let limited = self
+            .limited
+            .get_or_init(|| Box::new(self.over(self.keys.first(most))));
+        debug_assert_eq!(limited.keys.len(), most, "one limit per run");
+        limited
     }
 
     /// How long each thread of a cell of `threads` threads runs.
@@ -162,4 +191,6 @@ pub struct Sample {
     pub measured: Measured,
     /// Values of further units, in the order of printing.
     pub extra: Vec<(f64, &'static str)>,
+    /// Side data beyond that of every sample, each an object and the word for its comment line.
+    pub notes: Vec<(&'static str, serde_json::Value)>,
 }

@@ -6,6 +6,8 @@
 //! A row is `Name(type) = how a full map is made; facts`. The type is written for `K` and `V`, since the value-size
 //! phase measures other values than the core grid. A new design is one row here and one dependency in `Cargo.toml`.
 
+mod variants;
+
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -20,12 +22,13 @@ use crate::keys::{Key, Keys, Value};
 #[cfg(feature = "peers")]
 use crate::peers;
 use crate::programs::{
-    self, Adversarial, Bench, Grid, PerOperation, Prepared, STUDY_SHARDS, Sample, ShardCount,
-    Striped, StudyLocks, ValueSize,
+    self, Adversarial, Bench, Grid, Latency, Memory, PerOperation, Prepared, STUDY_SHARDS, Sample,
+    ShardCount, Striped, StudyLocks, ValueSize, Zeroing,
 };
 #[cfg(feature = "peers")]
 use crate::subject::one_by_one;
-use crate::subject::{Family, MapKey, MapValue, Via, hasher, in_bulk};
+use crate::subject::{Family, Freezes, Frozen, MapKey, MapValue, Via, frozen, hasher, in_bulk};
+pub use variants::VARIANTS;
 
 /// What kind of thing a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,12 @@ pub struct Programs {
     pub adversarial: Option<Program<Adversarial>>,
     /// One cell of the value-size phase; none where threads cannot share the map.
     pub value_size: Option<Program<ValueSize>>,
+    /// One cell in which every operation is timed.
+    pub latency: Program<Latency>,
+    /// What a full map and an emptied one hold.
+    pub memory: Program<Memory>,
+    /// What a view keeps alive; none where there are no views.
+    pub snapshot: Option<Program<Memory>>,
     /// One operation on one thread.
     pub per_operation: fn(PerOperation, usize, &Keys) -> Prepared,
 }
@@ -88,7 +97,22 @@ impl Programs {
             grid: programs::grid::<F>,
             adversarial: Some(programs::adversarial::<F>),
             value_size: Some(programs::value_size::<F>),
+            latency: programs::latency::<F>,
+            memory: programs::memory::<F>,
+            snapshot: None,
             per_operation: programs::per_operation::<F>,
+        }
+    }
+
+    /// Those of a design that threads can share, and that has point-in-time views.
+    const fn freezing<F: Freezes>() -> Self
+    where
+        F::Map<Key, Value>: Sync,
+        F::Map<Key, Arc<[u8]>>: Sync,
+    {
+        Self {
+            snapshot: Some(programs::memory_snapshot::<F>),
+            ..Self::shared::<F>()
         }
     }
 
@@ -98,6 +122,9 @@ impl Programs {
             grid: programs::grid_alone::<F>,
             adversarial: None,
             value_size: None,
+            latency: programs::latency_alone::<F>,
+            memory: programs::memory::<F>,
+            snapshot: None,
             per_operation: programs::per_operation::<F>,
         }
     }
@@ -202,28 +229,28 @@ rows! {
     }
     CowRow(Via<CowCache<K, V>>) = |entries| {
         in_bulk(CowCache::with_capacity_and_hasher(entries.len(), hasher()), entries)
-    }, shared {
+    }, freezing {
         name: "cow", kind: Kind::Design, class: Class::Copying, package: "cache-cow",
         read: "get_with, in place", write: "insert, one copy each", fill: "sized, in bulk", snapshot: "whole map",
         idea: "an atomic pointer to an immutable table; writers copy it",
     }
     HamtRow(Via<HamtCache<K, V>>) = |entries| {
         in_bulk(HamtCache::with_hasher(hasher()), entries)
-    }, shared {
+    }, freezing {
         name: "hamt", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
         read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
         idea: "a persistent hash trie, 64-way, its root published by compare-and-swap",
     }
     Hamt256Row(Via<Hamt256Cache<K, V>>) = |entries| {
         in_bulk(Hamt256Cache::with_hasher(hasher()), entries)
-    }, shared {
+    }, freezing {
         name: "hamt256", kind: Kind::Design, class: Class::Grid, package: "cache-persistent-trie",
         read: "get_with, in place", write: "insert, one path", fill: "in bulk", snapshot: "whole map",
         idea: "256 such tries, 32-way, each with its own root",
     }
     CtrieRow(Via<cache_ctrie::Map<K, V>>) = |entries| {
         in_bulk(cache_ctrie::Map::with_hasher(hasher()), entries)
-    }, shared {
+    }, freezing {
         name: "ctrie", kind: Kind::Design, class: Class::Grid, package: "cache-ctrie",
         read: "get_with, in place", write: "insert, one leaf", fill: "in bulk", snapshot: "whole map",
         idea: "a concurrent hash trie on slot arrays, with snapshots and forks",
@@ -319,24 +346,55 @@ rows! {
         idea: "a concurrent hash trie with epoch reclamation",
     }
     #[cfg(feature = "peers")]
-    ImblRow(peers::ImblArcSwap<K, V>) = |entries| peers::ImblArcSwap::filled(entries), shared {
+    ImblRow(peers::ImblArcSwap<K, V>) = |entries| peers::ImblArcSwap::filled(entries), freezing {
         name: "imbl-arcswap", kind: Kind::Peer, class: Class::Grid, package: "imbl",
         read: "load().get, guard", write: "rcu(update)", fill: "one by one, published at once",
         snapshot: "whole map", idea: "a persistent trie behind arc-swap",
     }
     #[cfg(feature = "peers")]
-    RpdsRow(peers::RpdsArcSwap<K, V>) = |entries| peers::RpdsArcSwap::filled(entries), shared {
+    RpdsRow(peers::RpdsArcSwap<K, V>) = |entries| peers::RpdsArcSwap::filled(entries), freezing {
         name: "rpds-arcswap", kind: Kind::Peer, class: Class::Grid, package: "rpds",
         read: "load().get, guard", write: "rcu(insert)", fill: "one by one, published at once",
         snapshot: "whole map", idea: "a persistent trie behind arc-swap",
     }
     #[cfg(feature = "peers")]
-    HashMapRow(peers::HashMapArcSwap<K, V>) = |entries| peers::HashMapArcSwap::filled(entries), shared {
+    HashMapRow(peers::HashMapArcSwap<K, V>) = |entries| peers::HashMapArcSwap::filled(entries), freezing {
         name: "hashmap-arcswap", kind: Kind::Peer, class: Class::Copying, package: "arc-swap",
         read: "load().get, guard", write: "rcu(clone and insert)", fill: "sized, published at once",
         snapshot: "whole map", idea: "std's HashMap behind arc-swap; writers copy it",
     }
 }
+
+/// Says how the rows with views take one.
+macro_rules! freezes {
+    ($($(#[$attribute:meta])* $family:ident: |$map:ident| $view:expr;)*) => {$(
+        $(#[$attribute])*
+        impl Freezes for $family {
+            fn freeze<K: MapKey, V: MapValue>($map: &Self::Map<K, V>) -> Frozen<K, V> {
+                $view
+            }
+        }
+    )*};
+}
+
+freezes! {
+    CowRow: |map| frozen(map);
+    HamtRow: |map| frozen(map);
+    Hamt256Row: |map| frozen(map);
+    CtrieRow: |map| frozen(map);
+    #[cfg(feature = "peers")]
+    ImblRow: |map| map.frozen();
+    #[cfg(feature = "peers")]
+    RpdsRow: |map| map.frozen();
+    #[cfg(feature = "peers")]
+    HashMapRow: |map| map.frozen();
+}
+
+/// The row whose map takes the merged slices of the `zeroing` experiment.
+pub const MERGED_INTO: &str = "sharded";
+
+/// One cell of that experiment.
+pub const ZEROING: Program<Zeroing> = programs::zeroing::<ShardedRow>;
 
 /// A design's way of choosing partitions, for the adversarial phase to aim at.
 #[derive(Clone, Copy, Debug)]

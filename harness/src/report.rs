@@ -98,6 +98,12 @@ impl Run<'_> {
             hits: measured.hits,
             expected_hits: measured.expected_hits,
         };
+        for (kind, note) in &sample.notes {
+            let mut note = note.clone();
+            note["cell"] = cell.name.as_str().into();
+            note["round"] = self.round.into();
+            writeln!(out, "# {kind} {note}")?;
+        }
         writeln!(out, "# sample {}", serde_json::to_string(&side)?)?;
         let ns_per_op = measured.wall.as_nanos() as f64 / measured.ops.max(1) as f64;
         if let Some(line) = cell.job.csv(ns_per_op) {
@@ -176,6 +182,7 @@ mod tests {
         let sample = Sample {
             measured,
             extra: vec![(1.5, "p99-ns")],
+            notes: Vec::new(),
         };
         let line = result_line("Cache/impl=x/dist=zipf/mix=r90-2", &sample);
         assert_eq!(

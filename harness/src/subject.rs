@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use cache_api::{BulkLoad, Cache, DefaultHashBuilder};
+use cache_api::{BulkLoad, Cache, DefaultHashBuilder, Snapshot, SnapshotView};
 
 /// The seed of every map's hasher, the same for designs and peers, so that all of them meet the same hashes.
 pub const HASH_SEED: u64 = 0x005e_ed0f_5eed;
@@ -43,6 +43,10 @@ pub trait Subject<K, V> {
     fn erase(&self, key: &K);
     /// The number of entries, exact when nothing else runs.
     fn count(&self) -> usize;
+
+    /// Each thread calls it when its warm-up is over and its clock is about to start. Maps that watch what is done
+    /// with them begin to watch then.
+    fn started(&self) {}
 }
 
 /// A design of this workspace as a [`Subject`]; it adds nothing.
@@ -70,6 +74,31 @@ impl<K: Hash + Eq + Sync, V, C: Cache<K, V>> Subject<K, V> for Via<C> {
     }
 }
 
+/// A design whose reads take a clone out of the map and use it when the lock is released, as a [`Subject`].
+#[derive(Debug)]
+pub struct Cloning<C>(pub C);
+
+impl<K: Hash + Eq + Sync, V: Clone + Send, C: Cache<K, V>> Subject<K, V> for Cloning<C> {
+    #[inline]
+    fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R> {
+        self.0.get(key).as_ref().map(f)
+    }
+
+    #[inline]
+    fn write(&self, key: K, value: V) {
+        self.0.insert(key, value);
+    }
+
+    #[inline]
+    fn erase(&self, key: &K) {
+        self.0.remove(key);
+    }
+
+    fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
 /// One design for all key and value types: what a registry row stands for.
 pub trait Family: 'static {
     /// The design's map.
@@ -79,6 +108,27 @@ pub trait Family: 'static {
     fn filled<K: MapKey, V: MapValue>(
         entries: impl ExactSizeIterator<Item = (K, V)>,
     ) -> Self::Map<K, V>;
+}
+
+/// What a view answers for a key; the view lives as long as the closure.
+pub type Frozen<K, V> = Box<dyn Fn(&K) -> Option<V>>;
+
+/// A design with point-in-time views.
+pub trait Freezes: Family {
+    /// A view of the present content.
+    fn freeze<K: MapKey, V: MapValue>(map: &Self::Map<K, V>) -> Frozen<K, V>;
+}
+
+/// The view of a design of this workspace.
+pub fn frozen<K, V, C>(map: &Via<C>) -> Frozen<K, V>
+where
+    K: Hash + Eq,
+    V: Clone,
+    C: Snapshot<K, V>,
+    C::View: 'static,
+{
+    let view = map.0.snapshot();
+    Box::new(move |key| view.get(key))
 }
 
 /// Fills `map` by one bulk load.

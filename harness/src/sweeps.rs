@@ -2,12 +2,16 @@
 
 use std::time::Duration;
 
+use crate::alloc::{self, Backend};
 use crate::machine;
 use crate::programs::{
-    Adversarial, Attack, Bench, Benchtime, Grid, LONGEST_SAMPLE, MOST_KEYS, READS, ROUTED_KEYS,
-    SHARDS, SIZES, STUDY_THREADS, Sample, ShardCount, StudyLocks, ValueSize,
+    self, Ablation, Adversarial, Attack, Bench, Benchtime, Grid, LONGEST_SAMPLE, Latency,
+    MERGED_KEYS, MOST_KEYS, MOST_TIMED_KEYS, Memory, Merge, PIECES, Place, READS, ROUTED_KEYS,
+    SHARDS, SIZES, STUDY_THREADS, Sample, ShardCount, State, StudyLocks, ValueSize, Work, Zeroing,
 };
-use crate::registry::{self, Class, Design, Kind, ROUTERS, Router, StripedRow};
+use crate::registry::{
+    self, Class, Design, Kind, MERGED_INTO, ROUTERS, Router, StripedRow, VARIANTS, ZEROING,
+};
 use crate::workload::{Dist, Mix};
 
 /// The cells of a design for these numbers of threads; none where it takes no part.
@@ -40,10 +44,18 @@ pub struct Cell {
 pub enum Job {
     /// A cell of the core grid.
     Grid(Grid),
+    /// A cell of the `ablation` experiment.
+    Ablation(Ablation),
     /// A cell of the adversarial phase.
     Adversarial(Adversarial),
+    /// A cell of the `latency` experiment.
+    Latency(Latency),
+    /// A cell of the `memory` experiment.
+    Memory(Memory),
     /// A cell of the value-size phase.
     ValueSize(ValueSize),
+    /// A cell of the `zeroing` experiment.
+    Zeroing(Zeroing),
     /// A cell of the experiment with numbers of shards.
     ShardCount(ShardCount),
     /// A cell of the published table of lock designs.
@@ -55,18 +67,43 @@ impl Job {
     ///
     /// # Errors
     ///
-    /// A panic of the design, or a wrong answer, as one line.
+    /// A panic of the design, a wrong answer, or another allocator than the cell needs, as one line.
     pub fn run(&self, design: &Design, bench: &Bench) -> Result<Sample, String> {
+        if let Some(needed) = self.allocator()
+            && needed != alloc::backend()
+        {
+            return Err(format!(
+                "measured under --allocator {} alone",
+                needed.name()
+            ));
+        }
         match self {
             Self::Grid(cell) => (design.programs.grid)(cell, bench),
+            Self::Ablation(cell) => programs::ablation(cell, bench),
             Self::Adversarial(cell) => design.programs.adversarial.ok_or(ALONE)?(cell, bench),
+            Self::Latency(cell) => (design.programs.latency)(cell, bench),
+            Self::Memory(cell) if cell.state == State::Snapshot => {
+                design.programs.snapshot.ok_or("it has no views")?(cell, bench)
+            }
+            Self::Memory(cell) => (design.programs.memory)(cell, bench),
             Self::ValueSize(cell) => design.programs.value_size.ok_or(ALONE)?(cell, bench),
+            Self::Zeroing(cell) => ZEROING(cell, bench),
             Self::ShardCount(cell) => (registry::striped(design.name)
                 .ok_or(ONE_PARTITION)?
                 .shard_count)(cell, bench),
             Self::StudyLocks(cell) => (registry::striped(design.name)
                 .ok_or(ONE_PARTITION)?
                 .study_locks)(cell, bench),
+        }
+    }
+
+    /// The allocator that the cell needs, where it is part of the question.
+    #[must_use]
+    pub const fn allocator(&self) -> Option<Backend> {
+        match self {
+            Self::Ablation(cell) => cell.variant.allocator,
+            Self::Zeroing(cell) => Some(cell.allocator),
+            _ => None,
         }
     }
 
@@ -84,8 +121,12 @@ impl Job {
     pub const fn threads(&self) -> usize {
         match self {
             Self::Grid(cell) => cell.threads,
+            Self::Ablation(cell) => cell.threads,
             Self::Adversarial(cell) => cell.threads,
+            Self::Latency(cell) => cell.threads,
+            Self::Memory(_) => 1,
             Self::ValueSize(cell) => cell.threads,
+            Self::Zeroing(cell) => cell.threads,
             Self::ShardCount(cell) => cell.threads,
             Self::StudyLocks(cell) => cell.threads,
         }
@@ -114,33 +155,60 @@ impl Job {
         // Filling, dropping and checking a map: about a quarter of a microsecond per key.
         let around =
             |keys: usize| Duration::from_nanos(250 * keys as u64) + Duration::from_millis(5);
-        let timed = match benchtime {
+        let timed = |benchtime| match benchtime {
             Benchtime::Time(time) => time + time / 8,
-            Benchtime::Ops(ops) => Duration::from_nanos(ops.saturating_mul(300)),
+            Benchtime::Ops(ops) => Duration::from_nanos(u64::saturating_mul(ops, 300)),
         };
+        let whole = timed(benchtime);
         match self {
             Self::Grid(cell) if cell.least_writes > 0 => {
                 let (_, writes) = cell.fixed(benchtime);
                 // A copied entry costs about 15 ns.
                 around(keys) + Duration::from_nanos((writes * cell.threads * keys) as u64 * 15)
             }
-            Self::Grid(_) => around(keys) + timed,
+            Self::Grid(_) => around(keys) + whole,
+            Self::Ablation(cell) => match cell.variant.work {
+                Work::Grid(_) => around(keys) + whole,
+                Work::Values(size, _) => {
+                    let keys = keys.min(MOST_KEYS);
+                    around(keys) + Duration::from_nanos((keys * size) as u64) + whole
+                }
+            },
             // The search for a working set costs about 40 ns per key looked at, once for a dozen cells or so.
             Self::Adversarial(_) => {
                 let search = Duration::from_nanos(4 * ROUTED_KEYS as u64);
-                search + Duration::from_millis(1) + timed
+                search + Duration::from_millis(1) + whole
+            }
+            Self::Latency(cell) => {
+                let grid = cell.grid();
+                let keys = keys.min(MOST_TIMED_KEYS);
+                if grid.least_writes > 0 {
+                    return Self::Grid(grid).estimate(keys, benchtime);
+                }
+                around(keys) + timed(Latency::share(benchtime))
+            }
+            // A change of a full map costs about half a microsecond; one that copies the map, 15 ns per entry.
+            Self::Memory(cell) => {
+                let (held, changes) = (cell.keys(keys), cell.changes(keys));
+                let each = if cell.copying { held * 15 } else { 500 };
+                around(held) + Duration::from_nanos((changes * each) as u64)
             }
             // Each value is allocated, written, read again and freed: about 1 ns per byte.
             Self::ValueSize(cell) => {
                 let keys = keys.min(MOST_KEYS);
-                around(keys) + Duration::from_nanos((keys * cell.size) as u64) + timed
+                around(keys) + Duration::from_nanos((keys * cell.size) as u64) + whole
+            }
+            // The values there at the beginning, and those compared at the end.
+            Self::Zeroing(_) => {
+                let bytes = MERGED_KEYS * PIECES.iter().sum::<usize>();
+                Duration::from_nanos(bytes as u64) + whole
             }
             Self::ShardCount(_) => {
-                let timed = match benchtime {
-                    Benchtime::Time(time) => time.min(LONGEST_SAMPLE) * 9 / 8,
-                    Benchtime::Ops(_) => timed,
+                let capped = match benchtime {
+                    Benchtime::Time(time) => Benchtime::Time(time.min(LONGEST_SAMPLE)),
+                    Benchtime::Ops(_) => benchtime,
                 };
-                Duration::from_nanos(SHARDED_NS_PER_KEY * keys as u64) + timed
+                Duration::from_nanos(SHARDED_NS_PER_KEY * keys as u64) + timed(capped)
             }
             Self::StudyLocks(cell) => {
                 let ops = (cell.ops_per_thread(keys, benchtime) * cell.threads) as u64;
@@ -199,6 +267,25 @@ pub const PHASES: &[Sweep] = &[
 /// The named experiments.
 pub const EXPERIMENTS: &[Sweep] = &[
     Sweep {
+        name: "ablation",
+        what: "one decision of the sharded design at a time, taken back: what each is worth",
+        axes: "what padding, unlock, unlock-large, bits, hasher, allocator x its variants x mix r100, r10; uniform, \
+               the most threads",
+        cells: Some(ablation),
+    },
+    Sweep {
+        name: "latency",
+        what: "the tail: every operation timed, percentiles, and what the clock itself costs",
+        axes: "mix r100, r90, r10 x the fewest and the most threads; zipf, 250,000 keys at most",
+        cells: Some(latency),
+    },
+    Sweep {
+        name: "memory",
+        what: "bytes: of a full map, of what a view keeps alive while it is overwritten, of an emptied map",
+        axes: "state filled, snapshot, emptied; one thread; 250,000 keys at most where entries change",
+        cells: Some(memory),
+    },
+    Sweep {
         name: "sequential",
         what: "one thread, with the unsynchronised baseline: what synchronisation costs when nobody contends",
         axes: "dist uniform, zipf x mix r100, r90, r50, r10",
@@ -221,6 +308,12 @@ pub const EXPERIMENTS: &[Sweep] = &[
         what: "the published table of four lock designs: 64 shards, keys key-0 to key-999999, 8,000,000 operations",
         axes: "reads 100, 90, 50, 10 % x threads 1, 2, 4, 8; uniform; eight operations per key in all",
         cells: Some(study_locks),
+    },
+    Sweep {
+        name: "zeroing",
+        what: "three slices merged into fresh memory or into zeroed memory, alone and as the value of an insertion",
+        axes: "impl extend, zeroed x where alone, insert x allocator mimalloc, system x threads; 128 results are kept",
+        cells: Some(zeroing),
     },
 ];
 
@@ -379,6 +472,120 @@ fn ends(design: &Design) -> &'static [Mix] {
     }
 }
 
+/// The fewest and the most of these numbers of threads.
+fn extremes(threads: &[usize]) -> Vec<usize> {
+    let (least, most) = (threads.iter().min(), threads.iter().max());
+    let mut extremes: Vec<usize> = least.into_iter().chain(most).copied().collect();
+    extremes.dedup();
+    extremes
+}
+
+/// See [`EXPERIMENTS`].
+fn ablation(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    let threads = threads.iter().copied().max().unwrap_or(1);
+    let mut cells = Vec::new();
+    for variant in VARIANTS.iter().filter(|variant| variant.of == design.name) {
+        for reads in [100, 10] {
+            let mix = Mix { reads };
+            let name = format!(
+                "Ablation/impl={}/what={}/variant={}/mix={}{}",
+                design.name,
+                variant.what,
+                variant.name,
+                mix.name(),
+                suffix(threads)
+            );
+            cells.push(Cell {
+                name,
+                job: Job::Ablation(Ablation {
+                    variant,
+                    mix,
+                    threads,
+                }),
+            });
+        }
+    }
+    cells
+}
+
+/// See [`EXPERIMENTS`].
+fn latency(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for reads in [100, 90, 10] {
+        for threads in extremes(threads) {
+            if design.class == Class::Alone && threads > 1 {
+                continue;
+            }
+            let mix = Mix { reads };
+            let name = format!(
+                "Latency/impl={}/mix={}{}",
+                design.name,
+                mix.name(),
+                suffix(threads)
+            );
+            cells.push(Cell {
+                name,
+                job: Job::Latency(Latency {
+                    mix,
+                    threads,
+                    copying: design.class == Class::Copying,
+                }),
+            });
+        }
+    }
+    cells
+}
+
+/// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
+fn memory(design: &Design, _: &[usize]) -> Vec<Cell> {
+    let states: &[State] = match (design.kind, design.programs.snapshot) {
+        (Kind::Floor, _) => &[State::Filled],
+        (_, Some(_)) => &[State::Filled, State::Snapshot, State::Emptied],
+        (_, None) => &[State::Filled, State::Emptied],
+    };
+    let cell = |&state: &State| Cell {
+        name: format!("Memory/impl={}/state={}", design.name, state.name()),
+        job: Job::Memory(Memory {
+            state,
+            copying: design.class == Class::Copying,
+        }),
+    };
+    states.iter().map(cell).collect()
+}
+
+/// See [`EXPERIMENTS`]: the two ways of merging stand where designs stand elsewhere.
+fn zeroing(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    if design.name != MERGED_INTO {
+        return Vec::new();
+    }
+    let mut cells = Vec::new();
+    for place in Place::ALL {
+        for allocator in [Backend::Mimalloc, Backend::System] {
+            for merge in Merge::ALL {
+                for threads in extremes(threads) {
+                    let name = format!(
+                        "Zeroing/impl={}/where={}/allocator={}{}",
+                        merge.name(),
+                        place.name(),
+                        allocator.name(),
+                        suffix(threads)
+                    );
+                    cells.push(Cell {
+                        name,
+                        job: Job::Zeroing(Zeroing {
+                            merge,
+                            place,
+                            allocator,
+                            threads,
+                        }),
+                    });
+                }
+            }
+        }
+    }
+    cells
+}
+
 /// See [`EXPERIMENTS`]. The number of threads asked for does not matter.
 fn sequential(design: &Design, _: &[usize]) -> Vec<Cell> {
     let mixes = if design.class == Class::Copying {
@@ -529,6 +736,54 @@ mod tests {
             sizes.contains(&"ValueSize/impl=sharded/size=4096/mix=r10-2".to_owned()),
             "{sizes:?}"
         );
+    }
+
+    #[test]
+    fn experiments_name_what_they_vary() {
+        let names = |cells: Vec<Cell>| cells.into_iter().map(|cell| cell.name).collect::<Vec<_>>();
+        let (sharded, cow) = (design("sharded").unwrap(), design("cow").unwrap());
+        let latencies = names(latency(sharded, &[1, 2, 4]));
+        assert_eq!(latencies.len(), 3 * 2);
+        assert_eq!(latencies[1], "Latency/impl=sharded/mix=r100-4");
+        assert_eq!(latency(design("naive").unwrap(), &[1, 2]).len(), 3);
+        let states =
+            ["filled", "snapshot", "emptied"].map(|state| format!("Memory/impl=cow/state={state}"));
+        assert_eq!(names(memory(cow, &[1, 2])), states);
+        assert_eq!(memory(sharded, &[1]).len(), 2);
+        let ablations = names(ablation(sharded, &[1, 2]));
+        assert!(
+            ablations
+                .contains(&"Ablation/impl=sharded/what=padding/variant=on/mix=r10-2".to_owned()),
+            "{ablations:?}"
+        );
+        assert!(ablation(cow, &[1, 2]).is_empty() && zeroing(cow, &[1, 2]).is_empty());
+        let merges = names(zeroing(sharded, &[1, 2]));
+        assert_eq!(merges.len(), 2 * 2 * 2 * 2);
+        assert!(
+            merges.contains(&"Zeroing/impl=zeroed/where=insert/allocator=system-2".to_owned()),
+            "{merges:?}"
+        );
+        let mut all: Vec<String> = [latencies, ablations, merges].concat();
+        all.sort();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count, "a name twice");
+    }
+
+    #[test]
+    fn cells_with_an_allocator_say_which() {
+        for cell in [ablation, zeroing]
+            .iter()
+            .flat_map(|cells| cells(design("sharded").unwrap(), &[1, 2]))
+        {
+            let named = cell.name.split('/').find_map(|part| {
+                let allocator = part
+                    .strip_prefix("allocator=")
+                    .or_else(|| part.strip_prefix("variant="))?;
+                Backend::from_name(allocator.trim_end_matches("-2"))
+            });
+            assert_eq!(cell.job.allocator(), named, "{}", cell.name);
+        }
     }
 
     #[test]

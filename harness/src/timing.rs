@@ -340,6 +340,7 @@ where
     };
     let warm = guarded(&mut || runner.warm_up(length));
     ready();
+    runner.map.started();
     runner.sum = 0;
     let from = runner.cursor;
     let begin = *start.get_or_init(Instant::now);

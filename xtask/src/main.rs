@@ -7,6 +7,7 @@ mod claims;
 mod compare;
 mod cpuinfo;
 mod errors;
+mod experiments;
 mod harness;
 mod list;
 mod readme;

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 
 use crate::errors::{say, usage};
+use crate::experiments;
 use crate::stats::{self, Summary};
 use crate::sweep::log::{Contents, Sample};
 use crate::sweep::newest;
@@ -63,6 +64,7 @@ impl Set {
 pub(crate) fn render(folder: &Path) -> Result<(String, bool)> {
     let set = Set::read(folder)?;
     let mut text = table(&set);
+    text.push_str(&experiments::sections(&set));
     let failed = failures(&set, &mut text);
     if set.plan.aa {
         text.push_str(&against_itself(&set));
@@ -320,12 +322,14 @@ pub(crate) fn workloads(set: &Set) -> Vec<Workload<'_>> {
     workloads
 }
 
-/// Designs in the order of the plan, the floors last.
+/// What stands as `impl` in the names of cells, in the order of the plan, the floors last: designs, or what an
+/// experiment compares instead.
 pub(crate) fn designs(set: &Set) -> Vec<&str> {
     let mut designs: Vec<&str> = Vec::new();
-    for unit in &set.plan.units {
-        if !designs.contains(&unit.label()) {
-            designs.push(unit.label());
+    for cell in set.plan.units.iter().flat_map(|unit| &unit.cells) {
+        let design = Name::parse(&cell.name).design;
+        if !designs.contains(&design) {
+            designs.push(design);
         }
     }
     designs.sort_by_key(|design| set.plan.floors.iter().any(|floor| is_floor(design, floor)));

@@ -11,7 +11,7 @@ mod noise;
 pub(crate) mod plan;
 mod progress;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use anyhow::{Context, Result};
 
 use crate::cpuinfo::{Machine, join};
 use crate::errors::{say, usage};
+use crate::experiments;
 use crate::harness::{Harness, Inventory};
 use crate::report;
 use folder::Folder;
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Memory allocator of the measured processes: mimalloc or system [default: mimalloc].
-    #[arg(long, value_parser = ["mimalloc", "system"])]
+    #[arg(long, value_parser = plan::ALLOCATORS)]
     allocator: Option<String>,
     /// The design that by-impl.txt compares the others with [default: mutex].
     #[arg(long, value_name = "NAME")]
@@ -257,7 +258,12 @@ fn head(plan: &Plan) -> String {
         .iter()
         .map(|(key, value)| format!("{key}: {value}"))
         .collect();
-    for unit in ["ns/op", "B/op", "allocs/op"] {
+    let experiments = plan.units.iter().filter_map(|unit| match &unit.part {
+        Part::Experiment(name) => Some(name.as_str()),
+        Part::Phase(_) => None,
+    });
+    let more: BTreeSet<&str> = experiments.flat_map(experiments::units).copied().collect();
+    for unit in ["ns/op", "B/op", "allocs/op"].into_iter().chain(more) {
         lines.push(format!("Unit {unit} better=lower"));
     }
     lines.join("\n") + "\n"
@@ -328,7 +334,8 @@ impl Sweep<'_> {
     fn child(&mut self, round: u32, unit: &Unit, todo: &mut Vec<&Cell>) -> Result<child::Outcome> {
         let mut command = self.harness.command();
         command.args(self.plan.run_args(unit, round));
-        if todo.len() < unit.cells.len() {
+        // Under another allocator than the sweep's, a design may have more cells than those of this unit.
+        if todo.len() < unit.cells.len() || unit.allocator.is_some() {
             let list = self.folder.file("cells.tmp");
             let names: String = todo
                 .iter()

@@ -269,6 +269,78 @@ fn flags_choose_designs_phases_and_experiments() {
 }
 
 #[test]
+fn an_experiment_with_two_allocators_is_measured_under_both() {
+    let temp = Temp::new();
+    let output = sweep(&temp.out(), &["--only", "zeroing"], "");
+    check_code(&output, 0);
+    let all = samples(&temp.out());
+    for merge in ["extend", "zeroed"] {
+        for allocator in ["mimalloc", "system"] {
+            let cell = format!("BenchmarkZeroing/impl={merge}/where=alone/allocator={allocator}");
+            let rounds = all.iter().filter(|(name, _)| *name == cell).count();
+            assert_eq!(rounds, 6, "{cell}");
+        }
+    }
+    let bench = fs::read_to_string(temp.out().join("bench.txt")).unwrap();
+    let facts = bench.lines().filter(|line| line.starts_with("allocator: "));
+    assert_eq!(
+        facts.collect::<Vec<_>>(),
+        ["allocator: mimalloc, and the one that a cell names"]
+    );
+    assert!(bench.contains("Unit copy-ns better=lower\n"));
+    let shown = text(&output.stdout);
+    assert!(
+        shown.contains("alone, system, 1 thread") && shown.contains("alone, mimalloc, 1 thread"),
+        "{shown}"
+    );
+    // Half of it again: each process gets the allocator of its cells.
+    let half: String = bench
+        .lines()
+        .take(bench.lines().count() / 2)
+        .map(|line| line.to_owned() + "\n")
+        .collect();
+    fs::write(temp.out().join("bench.txt"), half).unwrap();
+    check_code(&resume(&temp.out()), 0);
+    assert_eq!(samples(&temp.out()), all);
+    // The names compared are not those of designs, and still get a second name.
+    let again = temp.0.join("again");
+    check_code(
+        &sweep(&again, &["--only", "zeroing", "--aa", "--count", "1"], ""),
+        0,
+    );
+    let names = samples(&again);
+    assert_eq!(names.len(), 8);
+    assert!(
+        names
+            .iter()
+            .any(|(name, _)| name.contains("impl=zeroed.again/where=alone/allocator=system"))
+    );
+}
+
+#[test]
+fn latencies_are_shown_as_a_table_and_a_plot() {
+    let temp = Temp::new();
+    let output = sweep(&temp.out(), &["--only", "latency"], "");
+    check_code(&output, 0);
+    let shown = text(&output.stdout);
+    let start = shown.find("zipf, r10, 2 threads").expect("a section");
+    let section: Vec<&str> = shown[start..].lines().take(7).collect();
+    let title: Vec<&str> = section[1].split_whitespace().take(6).collect();
+    assert_eq!(title, ["p50", "p90", "p99", "p99.9", "max", "timer"]);
+    let row = section
+        .iter()
+        .find(|line| line.starts_with("sharded "))
+        .expect("a row");
+    assert!(
+        row.contains(" 50.0 ") && row.contains("1.00µs") && row.contains("3.00ms"),
+        "{row}"
+    );
+    assert!(row.contains("o====") && row.ends_with('|'), "{row}");
+    let bench = fs::read_to_string(temp.out().join("bench.txt")).unwrap();
+    assert!(bench.contains("Unit p99.9-ns better=lower\n") && bench.contains("Unit timer-ns"));
+}
+
+#[test]
 fn a_quick_sweep_that_would_be_long_takes_shorter_samples() {
     let temp = Temp::new();
     let facts = |name: &str, args: &[&str]| {

@@ -141,7 +141,7 @@ where
 }
 
 /// The sample, if the answers and the contents are right.
-fn checked<M, S, G>(
+pub(super) fn checked<M, S, G>(
     map: &M,
     keys: &S,
     streams: &[Stream],
@@ -170,6 +170,7 @@ where
     Ok(Sample {
         measured,
         extra: Vec::new(),
+        notes: Vec::new(),
     })
 }
 

@@ -31,6 +31,9 @@ const QUICK_SAMPLE_MS: u64 = 25;
 /// What the quick profile may take by the harness's estimate, with a reserve below three minutes.
 const QUICK_BUDGET_MS: f64 = 155_000.0;
 
+/// What `--allocator` can be; a cell that compares them is measured under each.
+pub(crate) const ALLOCATORS: [&str; 2] = ["mimalloc", "system"];
+
 /// The version of `plan.json` this program writes and reads.
 const VERSION: u32 = 1;
 
@@ -76,6 +79,9 @@ pub(crate) struct Unit {
     /// The second name of a design that is compared with itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) alias: Option<String>,
+    /// The allocator of its process, where its cells ask for another one than the sweep's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) allocator: Option<String>,
     pub(crate) part: Part,
     pub(crate) cells: Vec<Cell>,
 }
@@ -118,20 +124,34 @@ impl Unit {
 
     /// A cell name as the harness knows it.
     pub(crate) fn native(&self, cell: &str) -> String {
-        rename(cell, self.label(), &self.design)
+        match self.alias {
+            Some(_) => cell.replacen(AGAIN_PART, "/", 1),
+            None => cell.to_owned(),
+        }
     }
 
     /// A line of the harness with this unit's own name in it.
     pub(crate) fn labelled(&self, line: &str) -> String {
-        rename(line, &self.design, self.label())
+        match self.alias {
+            Some(_) => again_name(line),
+            None => line.to_owned(),
+        }
     }
 }
 
-fn rename(text: &str, from: &str, to: &str) -> String {
-    if from == to {
-        text.to_owned()
-    } else {
-        text.replace(&format!("/impl={from}/"), &format!("/impl={to}/"))
+/// What the second name of a design ends with, and how that looks in a cell's name.
+const AGAIN: &str = ".again";
+const AGAIN_PART: &str = ".again/";
+
+/// A line with the second name of what it is about. That is not always the unit's design: an experiment may compare
+/// other things than designs.
+fn again_name(line: &str) -> String {
+    let Some((before, rest)) = line.split_once("/impl=") else {
+        return line.to_owned();
+    };
+    match rest.split_once('/') {
+        Some((name, after)) => format!("{before}/impl={name}{AGAIN_PART}{after}"),
+        None => line.to_owned(),
     }
 }
 
@@ -315,33 +335,41 @@ impl Plan {
                 if !wanted || !belongs {
                     continue;
                 }
-                let mut unit = Unit {
-                    design: design.name.clone(),
-                    alias: None,
-                    part: part.clone(),
-                    cells: Vec::new(),
-                };
-                unit.cells = self.ask_cells(harness, &unit)?;
-                // A row has one sample a round, whatever the number of phases that would measure it.
-                unit.cells.retain(|cell| planned.insert(cell.name.clone()));
-                if unit.cells.is_empty() {
-                    continue;
-                }
-                any |= !floor
-                    || args
-                        .designs
-                        .as_ref()
-                        .is_some_and(|names| names.contains(&design.name));
-                let again = self.aa.then(|| {
-                    let mut again = unit.clone();
-                    again.alias = Some(format!("{}.again", unit.design));
-                    for cell in &mut again.cells {
-                        cell.name = again_name(&cell.name, &unit.design);
+                // The sweep's allocator first: only cells that insist on another one are left for that.
+                let other = ALLOCATORS.iter().filter(|name| **name != self.allocator);
+                let other = other
+                    .filter(|_| matches!(part, Part::Experiment(_)))
+                    .map(|name| Some((*name).to_owned()));
+                for allocator in std::iter::once(None).chain(other) {
+                    let mut unit = Unit {
+                        design: design.name.clone(),
+                        alias: None,
+                        allocator,
+                        part: part.clone(),
+                        cells: Vec::new(),
+                    };
+                    unit.cells = self.ask_cells(harness, &unit)?;
+                    // A row has one sample a round, whatever the number of phases that would measure it.
+                    unit.cells.retain(|cell| planned.insert(cell.name.clone()));
+                    if unit.cells.is_empty() {
+                        continue;
                     }
-                    again
-                });
-                units.push(unit);
-                units.extend(again);
+                    any |= !floor
+                        || args
+                            .designs
+                            .as_ref()
+                            .is_some_and(|names| names.contains(&design.name));
+                    let again = self.aa.then(|| {
+                        let mut again = unit.clone();
+                        again.alias = Some(format!("{}{AGAIN}", unit.design));
+                        for cell in &mut again.cells {
+                            cell.name = again_name(&cell.name);
+                        }
+                        again
+                    });
+                    units.push(unit);
+                    units.extend(again);
+                }
             }
             if !any && parts.len() == 1 {
                 usage!("none of the chosen designs belongs to {}", part.name());
@@ -353,6 +381,12 @@ impl Plan {
     /// The lines at the head of `bench.txt`: what the harness knows, and the settings of the sweep.
     fn head_facts(&self, harness: &Harness) -> Result<Vec<(String, String)>> {
         let mut facts = harness.facts(&self.allocator)?;
+        if self.units.iter().any(|unit| unit.allocator.is_some()) {
+            // One line for the whole file: a second allocator must not tear its tables apart.
+            for (_, value) in facts.iter_mut().filter(|(key, _)| key == "allocator") {
+                value.push_str(", and the one that a cell names");
+            }
+        }
         if !facts.iter().any(|(key, _)| key == "commit") {
             facts.push(("commit".to_owned(), harness.commit().to_owned()));
         }
@@ -446,7 +480,7 @@ impl Plan {
             "--pin",
             &pin,
             "--allocator",
-            &self.allocator,
+            unit.allocator.as_deref().unwrap_or(&self.allocator),
         ]
         .map(str::to_owned)
         .to_vec();
@@ -525,10 +559,6 @@ impl Unit {
     pub(crate) fn ms(&self) -> f64 {
         self.cells.iter().map(|cell| cell.ms).sum::<f64>() + 20.0
     }
-}
-
-fn again_name(cell: &str, design: &str) -> String {
-    rename(cell, design, &format!("{design}.again"))
 }
 
 /// The phases or the experiment that the flags ask for.
@@ -690,6 +720,7 @@ mod tests {
         let unit = Unit {
             design: "rw".into(),
             alias: Some("rw.again".into()),
+            allocator: None,
             part,
             cells: Vec::new(),
         };

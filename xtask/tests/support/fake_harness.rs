@@ -70,9 +70,10 @@ fn list(args: &[String]) {
         .collect();
     if json {
         let (rows, phases) = (rows.join(","), phases.join(","));
-        println!(
-            "{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{{\"name\":\"sequential\"}},{{\"name\":\"study-locks\"}}]}}"
-        );
+        let experiments = ["sequential", "latency", "study-locks", "zeroing"]
+            .map(|name| format!("{{\"name\":\"{name}\"}}"));
+        let experiments = experiments.join(",");
+        println!("{{\"designs\":[{rows}],\"phases\":[{phases}],\"experiments\":[{experiments}]}}");
     } else {
         DESIGNS
             .iter()
@@ -148,16 +149,25 @@ fn run(args: &[String]) {
     ] {
         required(name);
     }
-    let mut cells = cells(&design, phase.as_deref(), &required("--threads"));
-    let table = flag(args, "--experiment").as_deref() == Some("study-locks");
-    if table {
-        cells = match design.as_str() {
+    let allocator = required("--allocator");
+    let mut cells = match flag(args, "--experiment").as_deref() {
+        // An experiment that compares something else than designs, under both allocators.
+        Some("zeroing") if design == "sharded" => ["extend", "zeroed"]
+            .map(|merge| format!("Zeroing/impl={merge}/where=alone/allocator={allocator}"))
+            .to_vec(),
+        Some("zeroing") => Vec::new(),
+        Some("latency") => ["r100", "r10"]
+            .map(|mix| format!("Latency/impl={design}/mix={mix}-2"))
+            .to_vec(),
+        Some("study-locks") => match design.as_str() {
             "mutex" | "sharded" => [100, 50]
                 .map(|reads| format!("StudyLocks/impl={design}/reads={reads}-2"))
                 .to_vec(),
             _ => Vec::new(),
-        };
-    }
+        },
+        _ => cells(&design, phase.as_deref(), &required("--threads")),
+    };
+    let table = flag(args, "--experiment").as_deref() == Some("study-locks");
     if let Some(path) = flag(args, "--cells-from") {
         let wanted =
             std::fs::read_to_string(path).unwrap_or_else(|error| usage(&error.to_string()));
@@ -219,7 +229,14 @@ fn run(args: &[String]) {
             exit(3);
         }
         let ns = if go_wrong("nan") { f64::NAN } else { ns };
-        println!("Benchmark{cell}\t1000\t{ns:.4} ns/op\t0 B/op\t0 allocs/op");
+        let more = match cell.split('/').next() {
+            Some("Latency") => {
+                "\t50 p50-ns\t90 p90-ns\t1000 p99-ns\t20000 p99.9-ns\t3000000 max-ns\t24 timer-ns"
+            }
+            Some("Zeroing") => "\t9 copy-ns",
+            _ => "",
+        };
+        println!("Benchmark{cell}\t1000\t{ns:.4} ns/op\t0 B/op\t0 allocs/op{more}");
         std::io::stdout().flush().expect("the pipe is open");
     }
     println!("# end design={design} round={round}");
