@@ -10,6 +10,7 @@ mod harness;
 mod list;
 mod readme;
 mod report;
+mod soak;
 mod stats;
 mod sweep;
 
@@ -43,6 +44,9 @@ enum Verb {
     List(list::Args),
     /// The machine as the kernel describes it, and the cores that a sweep would pin its threads to.
     Cpuinfo(cpuinfo::Args),
+    /// Write from many threads to the trie while it is frozen every millisecond, and check every snapshot, the memory
+    /// and that each value is dropped once.
+    Soak(soak::Args),
     /// Put the headline table of a committed data set into README.md, or check that it is up to date.
     Readme(readme::Args),
 }
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Verb::Report(args) => report::run(&args),
         Verb::List(args) => list::run(&args),
         Verb::Cpuinfo(args) => cpuinfo::run(&args),
+        Verb::Soak(args) => soak::run(&args),
         Verb::Readme(args) => readme::run(&args),
     };
     outcome.unwrap_or_else(|error| {

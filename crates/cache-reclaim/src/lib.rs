@@ -43,6 +43,7 @@
 
 mod barrier;
 mod broken;
+pub mod epoch;
 #[cfg(all(test, loom))]
 mod model;
 mod published;
