@@ -12,7 +12,7 @@
 //!         | count    claims on this node: slots, lists and handles that own it
 //!         | width    slots, where the node is an array
 //!
-//!  array  | head | gen | size |  line: slot[0] ... slot[7] | line: slot[8] ...    (the root: 256 slots or more)
+//!  array  | head | gen | size | slot[0] slot[1] ... slot[15]        (the root: 256 slots or more)
 //!  leaf   | head | hash | key | value
 //!  list   | head | gen | hash | leaves                              (two or more keys of one hash)
 //!  removal| head | target                                           (what the slot holds afterwards)
@@ -69,13 +69,10 @@ pub(crate) fn buckets() -> bool {
     BUCKETS.get()
 }
 
-/// Slots of a bucket that share a cache line.
-const GROUP: usize = 8;
-
 /// The largest bucket.
 pub(crate) const MAX_BUCKET: usize = 32;
 /// A bucket is replaced when a new entry would be stored further than this from where its probe begins.
-pub(crate) const PROBES: usize = 16;
+pub(crate) const PROBES: usize = 12;
 
 /// Slots of an array below the root.
 pub(crate) const WIDTH: usize = 16;
@@ -113,13 +110,6 @@ impl Word {
     #[inline]
     pub(crate) fn may_be(self, hash: u64) -> bool {
         ((self.0.addr() >> TAG_SHIFT) ^ (hash >> HASH_TAG_SHIFT) as usize) & (TAG >> TAG_SHIFT) == 0
-    }
-
-    /// Whether this is the word of a committed leaf with the tag of `hash`, or the empty word (with the tag 0).
-    #[inline]
-    fn is_leaf_like(self, hash: u64) -> bool {
-        let wanted = ((hash >> HASH_TAG_SHIFT) as usize) << TAG_SHIFT;
-        (self.0.addr() ^ wanted) & (TAG | TAGS) == LEAF
     }
 
     /// The part of the hash that the tag shows, where it is in the hash.
@@ -546,12 +536,8 @@ struct ArrayNode {
     generation: u64,
     /// How many entries there are below, once the generation is frozen and someone has counted; else `usize::MAX`.
     size: AtomicUsize,
-    slots: Lines,
+    slots: [Slot; 0],
 }
-
-/// Slots begin a cache line, so that a group of eight is one.
-#[repr(C, align(64))]
-struct Lines([Slot; 0]);
 
 /// An array that is alive for `'g`.
 #[derive(Clone, Copy)]
@@ -597,7 +583,7 @@ impl<'g> Array<'g> {
                 head: Head::new(width as u32 | flag),
                 generation,
                 size: AtomicUsize::new(usize::MAX),
-                slots: Lines([]),
+                slots: [],
             });
             let slots = (&raw mut (*node).slots).cast::<Slot>();
             for i in 0..width {
@@ -634,57 +620,17 @@ impl<'g> Array<'g> {
         self.node().head.width & BUCKET != 0
     }
 
-    /// The first slot of the group in which entries of this hash are looked for first, before masking.
-    #[inline]
-    fn home(hash: u64) -> usize {
-        (hash >> HASH_TAG_SHIFT) as usize & !(GROUP - 1)
-    }
-
-    /// The first slot with a leaf that can be of this hash in its first group, and its word; only where the bucket has groups.
-    ///
-    /// No branch depends on where in the group it is: nearly every lookup that finds something ends here, and a
-    /// processor that guessed wrong would wait for the cache line before it went on to anything else.
-    ///
-    /// # Safety
-    ///
-    /// As for [`probe`](Self::probe).
-    #[inline]
-    pub(crate) unsafe fn likely(self, width: usize, hash: u64) -> Option<(&'g Slot, Word)> {
-        if width < GROUP || !TAGGED {
-            return None;
-        }
-        let first = Self::home(hash) & (width - 1);
-        let mut candidates = 0_u32;
-        for i in 0..GROUP {
-            // SAFETY: widths are powers of two, so a group that begins inside ends inside.
-            let word = unsafe { self.slot_unchecked(first + i) }.load();
-            candidates |= u32::from(word.is_leaf_like(hash)) << i;
-        }
-        if candidates == 0 {
-            return None;
-        }
-        // SAFETY: as above.
-        let slot = unsafe { self.slot_unchecked(first + candidates.trailing_zeros() as usize) };
-        let word = slot.load();
-        (word.is_leaf_like(hash) && !word.is_empty()).then_some((slot, word))
-    }
-
     /// The slots of a bucket in the order in which a probe for `hash` looks at them. The same at every level of the
-    /// trie: it begins with the group of eight slots (a cache line) that the tag says, and goes on with the next.
+    /// trie: it begins where the tag says.
     ///
     /// # Safety
     ///
     /// `width` is that of the array, a power of two.
     #[inline]
     pub(crate) unsafe fn probe(self, width: usize, hash: u64) -> impl Iterator<Item = &'g Slot> {
-        let start = Self::home(hash);
+        let start = (hash >> HASH_TAG_SHIFT) as usize;
         // SAFETY: masked to the width.
         (0..width).map(move |i| unsafe { self.slot_unchecked((start + i) & (width - 1)) })
-    }
-
-    #[inline]
-    pub(crate) fn prefetch_head(self) {
-        prefetch(self.node.as_ptr());
     }
 
     #[inline]
@@ -729,7 +675,7 @@ impl<'g> Array<'g> {
     #[inline]
     pub(crate) unsafe fn probe_start(self, width: usize, hash: u64) -> *const Slot {
         // SAFETY: masked to the width.
-        unsafe { self.slot_unchecked(Self::home(hash) & (width - 1)) }
+        unsafe { self.slot_unchecked((hash >> HASH_TAG_SHIFT) as usize & (width - 1)) }
     }
 
     pub(crate) fn slots(self) -> impl Iterator<Item = &'g Slot> {

@@ -236,17 +236,7 @@ where
 {
     // SAFETY: passed on to the caller.
     let bucket = unsafe { word.array() };
-    // SAFETY: the word of a bucket knows its width; a committed leaf in it is claimed by it.
-    if let Some(leaf) = unsafe {
-        bucket
-            .likely(word.bucket_width(), hash)
-            .and_then(|(_, word)| word.leaf::<K, V>())
-    } && leaf.hash == hash
-        && leaf.key().borrow() == key
-    {
-        return Some(leaf);
-    }
-    // SAFETY: as above.
+    // SAFETY: the word of a bucket knows its width.
     for slot in unsafe { bucket.probe(word.bucket_width(), hash) } {
         let mut word = slot.load();
         if word == Word::EMPTY {
@@ -726,25 +716,6 @@ impl<K: Shared, V: Shared> Trie<K, V> {
     fn probe<'g>(&self, place: Place<'g>, generation: u64, hash: u64) -> Option<(Place<'g>, bool)> {
         // SAFETY: the caller is pinned since before it read the word, which is that of a bucket.
         let array = unsafe { place.word.array() };
-        // The generation is in another line, and is needed right after.
-        array.prefetch_head();
-        // SAFETY: as above; the word of a bucket knows its width.
-        let likely = unsafe { array.likely(place.word.bucket_width(), hash) };
-        if let Some((slot, word)) = likely
-            // SAFETY: as above; the word is that of a leaf.
-            && unsafe { word.hash::<K, V>() } == hash
-        {
-            let used = place.used;
-            return Some((
-                Place {
-                    array,
-                    slot,
-                    word,
-                    used,
-                },
-                false,
-            ));
-        }
         let mut last = None;
         // SAFETY: the word of a bucket knows its width.
         for (i, slot) in unsafe { array.probe(place.word.bucket_width(), hash) }.enumerate() {
