@@ -398,7 +398,12 @@ mod threads {
             self.busy.set(false);
             // Acquire: what is freed below is freed after all reads of those who were pinned.
             let mut now = EPOCH.load(Ordering::Acquire);
-            let oldest = self.local.borrow().sealed.front().map(|sealed| sealed.stamp);
+            let oldest = self
+                .local
+                .borrow()
+                .sealed
+                .front()
+                .map(|sealed| sealed.stamp);
             if oldest.is_none_or(|stamp| !is_over(stamp, now)) {
                 now = advance(&EPOCH, all().map(|record| &record.announcement));
             }
@@ -423,7 +428,9 @@ mod threads {
         fn share(&self, now: usize) {
             for _ in 0..PER_COLLECTION {
                 // Who finds it locked has nothing to wait for: somebody else is doing this.
-                let Ok(mut orphans) = ORPHANS.try_lock() else { break };
+                let Ok(mut orphans) = ORPHANS.try_lock() else {
+                    break;
+                };
                 let mut local = self.local.borrow_mut();
                 if local.sealed.len() > KEPT {
                     orphans.append(&mut local.sealed);
