@@ -13,6 +13,7 @@ mod list;
 mod readme;
 mod reference;
 mod report;
+mod soak;
 mod splice;
 mod stats;
 mod sweep;
@@ -49,6 +50,9 @@ enum Verb {
     List(list::Args),
     /// The machine as the kernel describes it, and the cores that a sweep would pin its threads to.
     Cpuinfo(cpuinfo::Args),
+    /// Write from many threads to the trie while it is frozen every millisecond, and check every snapshot, the memory
+    /// and that each value is dropped once.
+    Soak(soak::Args),
     /// Put the headline table of a committed data set into README.md, or check that it is up to date.
     Readme(readme::Args),
 }
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Verb::Claims(args) => claims::run(&args),
         Verb::List(args) => list::run(&args),
         Verb::Cpuinfo(args) => cpuinfo::run(&args),
+        Verb::Soak(args) => soak::run(&args),
         Verb::Readme(args) => readme::run(&args),
     };
     outcome.unwrap_or_else(|error| {

@@ -6,10 +6,10 @@
 //! mutex, no reader-writer lock and no condition variable in this crate.
 //!
 //! ```
-//! use cache_actor::Map;
+//! use cache_actor::ActorCache;
 //! use cache_api::{Cache, GetBatch, Update};
 //!
-//! let map: Map<String, u64> = Map::new();
+//! let map: ActorCache<String, u64> = ActorCache::new();
 //! map.insert("a".to_owned(), 1); // Returns once enqueued,
 //! assert_eq!(map.get("a"), Some(1)); // and every later request observes it.
 //!
@@ -99,7 +99,7 @@ mod sync;
 mod tests;
 
 pub use crate::builder::{BuildError, Builder};
-pub use crate::map::{Map, TryInsertError};
+pub use crate::map::{ActorCache, Map, TryInsertError};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -66,6 +66,9 @@ pub struct Map<K, V, S = DefaultHashBuilder> {
     shared: Arc<Shared<K, V, S>>,
 }
 
+/// [`Map`] under the name that tells it from the other designs' maps.
+pub type ActorCache<K, V, S = DefaultHashBuilder> = Map<K, V, S>;
+
 /// What all handles of one map share.
 struct Shared<K, V, S> {
     identity: u64,

@@ -190,7 +190,7 @@ fn settle() {
     while Instant::now() < end {
         let before = LIVE.load(Relaxed);
         for _ in 0..64 {
-            crossbeam_epoch::pin().flush();
+            cache_reclaim::epoch::pin().flush();
         }
         thread::yield_now();
         idle = if LIVE.load(Relaxed) < before {

@@ -1,9 +1,9 @@
 //! A concurrent hash trie (Ctrie): lock-free, with snapshots and writable forks in O(1).
 //!
 //! ```
-//! use cache_ctrie::Map;
+//! use cache_ctrie::CtrieCache;
 //!
-//! let map = Map::new();
+//! let map = CtrieCache::new();
 //! map.insert("apples", 3);
 //! map.upsert("apples", |n| n.map_or(1, |n| n + 1));
 //!
@@ -218,7 +218,7 @@
 //! # Reclamation
 //!
 //! Two questions are kept apart. *Grace*: may a running operation still look at this node? Epochs answer that
-//! (crossbeam-epoch's default collector, shared by the process). *Ownership*: does any map, fork or snapshot still
+//! (those of cache-reclaim, shared by the process). *Ownership*: does any map, fork or snapshot still
 //! refer to it? Counts of claims answer that; a claim is held by each slot, list and handle that refers to a node.
 //! What makes it cheap is that counts move only where sharing is possible, which the generations tell:
 //!
@@ -242,8 +242,8 @@
 //! What each retire relies on: *an overwritten or removed leaf*: committed, so the slot's claim is the writer's to
 //! give; *a renewed array*: the same for the slot above; *the shell of a list, removal or contracted array*: rule 1;
 //! *a refused node*: its word has left the slot and is never followed; *a replaced root box*: the root holds another
-//! address; *a refused root box*: the same. All of an operation's garbage is deferred as one piece, because the
-//! collector runs a bounded number of deferred calls per operation.
+//! address; *a refused root box*: the same. What is retired is freed five hundred at a
+//! time, by the thread that retired it, whose next leaves take the memory over while it is in the cache.
 //!
 //! When all handles are gone and a grace period has passed, exactly zero nodes live. The tests count them.
 //!
@@ -275,6 +275,7 @@
 mod map;
 mod mutants;
 mod node;
+mod pool;
 mod reentry;
 mod session;
 mod snapshot;
@@ -284,6 +285,6 @@ mod trie;
 #[cfg(test)]
 mod tests;
 
-pub use crate::map::Map;
+pub use crate::map::{CtrieCache, Map};
 pub use crate::session::Session;
 pub use crate::snapshot::{Iter, Snapshot};

@@ -73,6 +73,16 @@ pub struct Map<K, V, S = DefaultHashBuilder> {
     hasher: S,
 }
 
+/// [`Map`] under the name that tells it from the other designs' maps.
+///
+/// ```
+/// use cache_ctrie::CtrieCache;
+///
+/// let cache: CtrieCache<_, _> = [("a", 1), ("b", 2)].into_iter().collect();
+/// assert_eq!(cache.snapshot().len(), 2);
+/// ```
+pub type CtrieCache<K, V, S = DefaultHashBuilder> = Map<K, V, S>;
+
 impl<K, V> Map<K, V> {
     /// An empty map, hashed with a random seed of its own. O(1): one array of 256 slots.
     #[must_use]

@@ -28,7 +28,8 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
 use crate::mutants::{self, Mutant};
-use crate::sync::epoch::{self, Guard};
+use crate::pool;
+use crate::sync::epoch::Guard;
 use crate::sync::{AcqRel, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Relaxed, SeqCst};
 
 pub(crate) const LEAF: usize = 0b0000;
@@ -494,8 +495,11 @@ pub(crate) mod census {
 }
 
 fn allocate<T>(layout: Layout) -> *mut T {
-    // SAFETY: no node has size zero: each has a head.
-    let node = unsafe { alloc(layout) }.cast::<T>();
+    let mut node = pool::take(layout).cast::<T>();
+    if node.is_null() {
+        // SAFETY: no node has size zero: each has a head.
+        node = unsafe { alloc(layout) }.cast::<T>();
+    }
     if node.is_null() {
         handle_alloc_error(layout);
     }
@@ -517,8 +521,12 @@ unsafe fn free<T>(node: *mut T, layout: Layout) {
             return;
         }
     }
-    // SAFETY: passed on to the caller.
-    unsafe { dealloc(node.cast(), layout) };
+    // SAFETY: passed on to the caller; all nodes have sizes that are multiples of sixteen.
+    unsafe {
+        if !pool::give(node.cast(), layout) {
+            dealloc(node.cast(), layout);
+        }
+    }
 }
 
 /// Sixteen (the root: more) slots of one generation. Allocated with an alignment of 16, like all nodes.
@@ -1023,10 +1031,15 @@ impl Undertaker {
         // AcqRel: what other owners did with the node happens before it is freed by the last one. (A release
         // decrement with an acquire fence would do; the thread sanitizer does not understand fences.)
         // SAFETY: the claim keeps the node alive.
-        let before = unsafe { word.head() }.count.fetch_sub(1, AcqRel);
-        assert!(before != 0, "a node without claims was released");
-        if before != 1 {
-            return;
+        let count = unsafe { &word.head().count };
+        // A claim is made from another one: where this is the only one there will be no other, and no decrement is
+        // needed. Acquire: as above.
+        if count.load(Ordering::Acquire) != 1 {
+            let before = count.fetch_sub(1, AcqRel);
+            assert!(before != 0, "a node without claims was released");
+            if before != 1 {
+                return;
+            }
         }
         // SAFETY: that was the last claim, so nobody can reach the node by a claim, and no running operation came
         // by one earlier. The parts are claimed by the node alone from now on, and are given back once each.
@@ -1100,17 +1113,21 @@ impl Undertaker {
 pub(crate) struct Dead(Word);
 
 impl Dead {
-    const NOTHING: Self = Self(Word::EMPTY);
+    /// The tag is of no use any more, and without it the word is an address near enough for the collector's prefetch.
+    #[inline]
+    fn of(word: Word) -> Self {
+        Self(Word(word.0.map_addr(|address| address & !TAG)))
+    }
 
     /// One claim on the node.
     #[inline]
     pub(crate) fn claim(word: Word) -> Self {
-        Self(word.bare())
+        Self::of(word.bare())
     }
 
     /// The memory of the node alone: its parts have another owner (R1).
     pub(crate) fn shell(word: Word) -> Self {
-        Self(word.bare().tentative())
+        Self::of(word.bare().tentative())
     }
 
     /// The memory of a root box.
@@ -1167,18 +1184,9 @@ pub(crate) trait Shared: Send + Sync + 'static {}
 
 impl<T: Send + Sync + 'static> Shared for T {}
 
-/// As many words as the collector stores of a deferred call without a box of its own.
-const FEW: usize = 3;
-
-/// What one operation leaves behind: collected, and deferred as one piece when the bin is dropped.
-///
-/// The collector runs a bounded number of deferred calls per operation, so an operation that queued one for each
-/// renewed array would outrun it.
+/// Where an operation puts what it leaves behind.
 pub(crate) struct Bin<'g, K: Shared, V: Shared> {
     guard: &'g Guard,
-    few: [Dead; FEW],
-    used: usize,
-    many: Vec<Dead>,
     entries: PhantomData<(K, V)>,
 }
 
@@ -1187,9 +1195,6 @@ impl<'g, K: Shared, V: Shared> Bin<'g, K, V> {
     pub(crate) fn new(guard: &'g Guard) -> Self {
         Self {
             guard,
-            few: [Dead::NOTHING; FEW],
-            used: 0,
-            many: Vec::new(),
             entries: PhantomData,
         }
     }
@@ -1201,53 +1206,28 @@ impl<'g, K: Shared, V: Shared> Bin<'g, K, V> {
     pub(crate) unsafe fn put(&mut self, dead: Dead) {
         if mutants::on(Mutant::ReleaseNotDeferred) {
             // SAFETY: none: this is the fault that the tests must find.
-            unsafe { bury_all::<K, V>([dead]) };
+            unsafe { bury::<K, V>(dead.0.0) };
             return;
         }
-        if self.used < FEW {
-            self.few[self.used] = dead;
-            self.used += 1;
-        } else {
-            self.many.push(dead);
-        }
+        // SAFETY: passed on to the caller; entries can be sent to whichever thread buries them, and outlive everything
+        // (`Shared`). `bury` swallows panics.
+        unsafe { self.guard.retire(dead.0.0, bury::<K, V>) };
+    }
+
+    /// Much memory may depend on what was put here: has it given back soon.
+    pub(crate) fn flush(&self) {
+        self.guard.flush();
     }
 }
 
-impl<K: Shared, V: Shared> Drop for Bin<'_, K, V> {
-    #[inline]
-    fn drop(&mut self) {
-        if self.used == 0 {
-            return;
-        }
-        let few = self.few;
-        if self.many.is_empty() {
-            // SAFETY: `put`'s callers vouch for the words after a grace period; entries can be sent to whichever
-            // thread runs this, and outlive everything (`Shared`).
-            unsafe { epoch::defer(self.guard, move || bury_all::<K, V>(few)) };
-        } else {
-            let many = std::mem::take(&mut self.many);
-            // SAFETY: as above.
-            unsafe {
-                epoch::defer(self.guard, move || {
-                    bury_all::<K, V>(few.into_iter().chain(many))
-                })
-            };
-        }
-    }
-}
-
-/// Gives back everything in `dead`.
+/// Gives back something that was retired.
 ///
 /// # Safety
 ///
-/// As for [`Undertaker::release`], for each.
-unsafe fn bury_all<K, V>(dead: impl IntoIterator<Item = Dead>) {
+/// It is the word of a [`Dead`], with entries of these types; as for [`Undertaker::release`].
+unsafe fn bury<K, V>(word: *mut ()) {
     let mut undertaker = Undertaker::default();
-    for dead in dead {
-        if dead.0 != Word::EMPTY {
-            // SAFETY: passed on to the caller.
-            unsafe { dead.bury::<K, V>(&mut undertaker) };
-        }
-    }
+    // SAFETY: passed on to the caller.
+    unsafe { Dead(Word(word)).bury::<K, V>(&mut undertaker) };
     undertaker.swallow();
 }

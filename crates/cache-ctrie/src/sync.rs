@@ -1,4 +1,4 @@
-//! The one door to atomics and to the epoch collector: the shipped ones, or the model checker's under
+//! The one door to atomics and to the epochs: the shipped ones, or the model checker's under
 //! `--cfg shuttle`. Nothing else in the crate names either.
 //!
 //! The model checker's epoch is as adversarial as the contract allows: a deferred call runs at the first moment at
@@ -15,20 +15,9 @@ pub(crate) use std::sync::atomic::Ordering::{self, AcqRel, Relaxed, SeqCst};
 
 #[cfg(not(shuttle))]
 pub(crate) mod epoch {
-    //! Grace periods, by crossbeam-epoch's default collector.
+    //! Grace periods, by the epochs of cache-reclaim.
 
-    pub(crate) use crossbeam_epoch::{Guard, pin};
-
-    /// Runs `work` once no guard that is alive now is alive any more.
-    ///
-    /// # Safety
-    ///
-    /// `work` may run on any thread, and at any later time: what it captures must be sound to use there and then.
-    #[inline]
-    pub(crate) unsafe fn defer<F: FnOnce() + 'static>(guard: &Guard, work: F) {
-        // SAFETY: passed on to the caller.
-        unsafe { guard.defer_unchecked(work) }
-    }
+    pub(crate) use cache_reclaim::epoch::{Guard, pin};
 }
 
 #[cfg(shuttle)]
@@ -39,14 +28,12 @@ pub(crate) mod epoch {
     use std::collections::BTreeSet;
     use std::marker::PhantomData;
 
-    type Work = Box<dyn FnOnce()>;
-
     /// All threads of a model run on one thread of the system, so thread-local state is global to the model.
     #[derive(Default)]
     struct Global {
         next: u64,
         alive: BTreeSet<u64>,
-        queue: Vec<(BTreeSet<u64>, Work)>,
+        queue: Vec<(BTreeSet<u64>, *mut (), unsafe fn(*mut ()))>,
     }
 
     thread_local! {
@@ -59,7 +46,7 @@ pub(crate) mod epoch {
         GLOBAL.with(|global| {
             let mut global = global.borrow_mut();
             global.alive.clear();
-            // The work is leaked, not run: it may refer to nodes of the broken execution.
+            // What waits is leaked: it may refer to nodes of the broken execution.
             std::mem::forget(std::mem::take(&mut global.queue));
         });
     }
@@ -81,6 +68,22 @@ pub(crate) mod epoch {
         pub(crate) fn repin(&mut self) {
             *self = pin();
         }
+
+        /// Nothing ever waits longer than it must.
+        pub(crate) fn flush(&self) {}
+
+        /// Runs `bury(object)` at the first legal moment.
+        ///
+        /// # Safety
+        ///
+        /// As for the real one.
+        pub(crate) unsafe fn retire(&self, object: *mut (), bury: unsafe fn(*mut ())) {
+            GLOBAL.with(|global| {
+                let mut global = global.borrow_mut();
+                let alive = global.alive.clone();
+                global.queue.push((alive, object, bury));
+            });
+        }
     }
 
     /// A new guard.
@@ -99,40 +102,27 @@ pub(crate) mod epoch {
 
     impl Drop for Guard {
         fn drop(&mut self) {
-            let due: Vec<Work> = GLOBAL.with(|global| {
+            let due: Vec<(*mut (), unsafe fn(*mut ()))> = GLOBAL.with(|global| {
                 let mut global = global.borrow_mut();
                 global.alive.remove(&self.id);
                 let mut due = Vec::new();
-                for (mut waits, work) in std::mem::take(&mut global.queue) {
+                for (mut waits, object, bury) in std::mem::take(&mut global.queue) {
                     waits.remove(&self.id);
                     if waits.is_empty() {
-                        due.push(work);
+                        due.push((object, bury));
                     } else {
-                        global.queue.push((waits, work));
+                        global.queue.push((waits, object, bury));
                     }
                 }
                 due
             });
             if std::thread::panicking() {
-                std::mem::forget(due);
                 return;
             }
-            for work in due {
-                work();
+            for (object, bury) in due {
+                // SAFETY: every guard that was alive when the object was retired is gone.
+                unsafe { bury(object) };
             }
         }
-    }
-
-    /// Runs `work` at the first legal moment.
-    ///
-    /// # Safety
-    ///
-    /// As for the real collector.
-    pub(crate) unsafe fn defer<F: FnOnce() + 'static>(_guard: &Guard, work: F) {
-        GLOBAL.with(|global| {
-            let mut global = global.borrow_mut();
-            let alive = global.alive.clone();
-            global.queue.push((alive, Box::new(work)));
-        });
     }
 }

@@ -1227,6 +1227,7 @@ impl<K: Shared, V: Shared> Trie<K, V> {
                     bin.put(Dead::root(root));
                     bin.put(Dead::claim(word));
                 }
+                bin.flush();
                 return;
             }
         }
@@ -1492,9 +1493,11 @@ impl<K: Shared, V: Shared> View<K, V> {
     fn of(top: Word, bits: u32) -> Self {
         fn release<K: Shared, V: Shared>(top: Word) {
             let guard = epoch::pin();
+            let mut bin = Bin::<K, V>::new(&guard);
             // SAFETY: the claim is the view's. It waits for a grace period, since operations of the live map may
             // still be on their way through arrays that they reached before the freeze (R6).
-            unsafe { Bin::<K, V>::new(&guard).put(Dead::claim(top)) };
+            unsafe { bin.put(Dead::claim(top)) };
+            bin.flush();
         }
         Self {
             top,

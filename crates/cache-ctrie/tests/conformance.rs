@@ -24,11 +24,11 @@ impl Design for Ctrie {
     }
 
     fn collect() {
-        crossbeam_epoch::pin().flush();
+        cache_reclaim::epoch::pin().flush();
     }
 
     fn quiesce<K: Key, V: Value, S: Hashing>(_map: &Map<K, V, S>) {
-        crossbeam_epoch::pin().flush();
+        cache_reclaim::epoch::pin().flush();
     }
 }
 

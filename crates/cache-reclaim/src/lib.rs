@@ -1,4 +1,5 @@
-//! A published pointer whose readers take no reference count, no lock and no fence: [`Published`].
+//! Memory reclamation whose readers take no reference count, no lock and no fence: a published pointer, [`Published`],
+//! and grace periods for structures of many nodes, [`epoch`].
 //!
 //! A writer replaces the value that all threads read; readers go on reading the value they found, and nobody frees it
 //! under them. The read side is two loads, two stores and a comparison, all on lines that this thread has to itself
@@ -21,7 +22,7 @@
 //!
 //! For a value that is read far more often than replaced, and whose replacement costs more than a few microseconds
 //! anyway. Each replacement makes a system call that interrupts the other running threads of the process; a pointer
-//! replaced hundreds of thousands of times a second wants `crossbeam-epoch`.
+//! replaced hundreds of thousands of times a second wants [`epoch`].
 //!
 //! # Examples
 //!
@@ -40,9 +41,11 @@
 //!
 //! - `published`: turning the published pointer into a reference or an `Arc`, which is what the protocol proves valid.
 //! - `barrier`: the system call.
+//! - `epoch`: calling the functions that free, once the epochs say so; records that are shared between threads.
 
 mod barrier;
 mod broken;
+pub mod epoch;
 #[cfg(all(test, loom))]
 mod model;
 mod published;

@@ -7,10 +7,11 @@ use std::panic::catch_unwind;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicPtr, Ordering};
+use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use loom::thread;
 
 use crate::barrier;
+use crate::epoch;
 use crate::published::{announce, shows};
 
 /// Which rule is broken.
@@ -79,6 +80,83 @@ fn the_broken_variants_are_noticed() {
     ] {
         assert!(
             catch_unwind(|| run(broken)).is_err(),
+            "a broken variant goes unnoticed"
+        );
+    }
+}
+
+/// A reader pins and reads what is published; the writer takes it out, moves the epoch on as far as it goes, and
+/// overwrites ("frees") it if its time has come.
+fn run_epochs(broken: EpochsBroken) {
+    loom::model(move || {
+        let value = Arc::new(UnsafeCell::new(1));
+        let published = Arc::new(AtomicPtr::new(std::ptr::without_provenance_mut::<u8>(16)));
+        let epoch = Arc::new(AtomicUsize::new(0));
+        let mine = Arc::new(AtomicUsize::new(0));
+        let reader = thread::spawn({
+            let (value, published) = (Arc::clone(&value), Arc::clone(&published));
+            let (epoch, mine) = (Arc::clone(&epoch), Arc::clone(&mine));
+            move || {
+                if broken == EpochsBroken::ReaderDoesNotFence {
+                    mine.store(epoch.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
+                } else {
+                    epoch::announce(&epoch, &mine, true);
+                }
+                if !published.load(Ordering::Acquire).is_null() {
+                    // loom reports a read that races with the writer's overwriting.
+                    let read = value.with(|value| {
+                        // SAFETY: loom checks that nobody writes meanwhile; that is the test.
+                        unsafe { *value }
+                    });
+                    assert_eq!(read, 1, "freed");
+                }
+                epoch::withdraw(&mine);
+            }
+        });
+        published.store(std::ptr::null_mut(), Ordering::Release);
+        let stamp = epoch::stamp(&epoch);
+        let mut now = stamp;
+        for _ in 0..2 {
+            now = epoch::advance(&epoch, std::iter::once(&*mine));
+        }
+        let over = match broken {
+            EpochsBroken::FreedUnconditionally => true,
+            EpochsBroken::FreedOneEpochEarly => now != stamp,
+            _ => epoch::is_over(stamp, now),
+        };
+        if over {
+            value.with_mut(|value| {
+                // SAFETY: loom checks that nobody reads meanwhile; that is the test.
+                unsafe { *value = 0 }
+            });
+        }
+        reader.join().expect("the reader reads");
+    });
+}
+
+/// Which rule of the epochs is broken.
+#[derive(Clone, Copy, PartialEq)]
+enum EpochsBroken {
+    Nothing,
+    ReaderDoesNotFence,
+    FreedOneEpochEarly,
+    FreedUnconditionally,
+}
+
+#[test]
+fn nothing_is_freed_while_someone_is_pinned() {
+    run_epochs(EpochsBroken::Nothing);
+}
+
+#[test]
+fn the_broken_variants_of_epochs_are_noticed() {
+    for broken in [
+        EpochsBroken::ReaderDoesNotFence,
+        EpochsBroken::FreedUnconditionally,
+        EpochsBroken::FreedOneEpochEarly,
+    ] {
+        assert!(
+            catch_unwind(|| run_epochs(broken)).is_err(),
             "a broken variant goes unnoticed"
         );
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::Published;
 use crate::broken::switch;
+use crate::{Published, epoch};
 
 /// `check` passes as things are, and fails with the variant `broken` switched on.
 fn rule(broken: &'static str, check: fn()) {
@@ -189,4 +189,131 @@ fn readers_never_see_the_dead_and_never_go_back() {
 fn thread_safety_of_the_types() {
     fn send_and_sync<T: Send + Sync>() {}
     send_and_sync::<Published<Vec<u8>>>();
+}
+
+/// Counts what is buried; the object is the counter.
+unsafe fn count(counter: *mut ()) {
+    // SAFETY: the tests below retire references to counters that are never freed.
+    unsafe { &*counter.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
+}
+
+fn counter() -> (&'static AtomicUsize, *mut ()) {
+    let counter: &'static AtomicUsize = Box::leak(Box::default());
+    (counter, std::ptr::from_ref(counter).cast_mut().cast())
+}
+
+fn flush_until(done: impl Fn() -> bool) {
+    // Other tests of this process may be pinned for a moment.
+    for _ in 0..10_000 {
+        if done() {
+            return;
+        }
+        epoch::pin().flush();
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_retired_is_buried_once_and_not_before_the_guards_are_gone() {
+    let (counter, object) = counter();
+    let outer = epoch::pin();
+    let inner = epoch::pin();
+    // SAFETY: see `count`.
+    unsafe { inner.retire(object, count) };
+    drop(inner);
+    for _ in 0..100 {
+        epoch::pin().flush();
+        thread::spawn(|| epoch::pin().flush()).join().unwrap();
+    }
+    assert_eq!(counter.load(Ordering::SeqCst), 0);
+    drop(outer);
+    flush_until(|| counter.load(Ordering::SeqCst) == 1);
+    (0..10).for_each(|_| epoch::pin().flush());
+    assert_eq!(counter.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_thread_that_ends_leaves_its_work_to_others() {
+    let (counter, _) = counter();
+    thread::spawn(move || {
+        let object = std::ptr::from_ref(counter).cast_mut().cast();
+        let guard = epoch::pin();
+        // SAFETY: see `count`.
+        (0..1_000).for_each(|_| unsafe { guard.retire(object, count) });
+    })
+    .join()
+    .unwrap();
+    flush_until(|| counter.load(Ordering::SeqCst) == 1_000);
+    assert_eq!(counter.load(Ordering::SeqCst), 1_000);
+}
+
+#[test]
+fn a_steady_stream_is_freed_as_it_comes() {
+    let (counter, object) = counter();
+    for _ in 0..100_000 {
+        // SAFETY: see `count`.
+        unsafe { epoch::pin().retire(object, count) };
+    }
+    flush_until(|| counter.load(Ordering::SeqCst) > 90_000);
+    assert!(counter.load(Ordering::SeqCst) > 90_000);
+    flush_until(|| counter.load(Ordering::SeqCst) == 100_000);
+    assert_eq!(counter.load(Ordering::SeqCst), 100_000);
+}
+
+#[test]
+fn a_guard_that_repins_lets_the_epoch_go_on() {
+    let (counter, object) = counter();
+    let mut guard = epoch::pin();
+    // SAFETY: see `count`.
+    unsafe { guard.retire(object, count) };
+    for _ in 0..10_000 {
+        if counter.load(Ordering::SeqCst) == 1 {
+            return;
+        }
+        guard.flush();
+        guard.repin();
+        thread::yield_now();
+    }
+    panic!("nothing was freed");
+}
+
+#[test]
+fn burying_may_pin_and_retire() {
+    /// Retires the counter once more before it counts.
+    unsafe fn again(counter: *mut ()) {
+        // SAFETY: see `count`.
+        unsafe { epoch::pin().retire(counter, count) };
+    }
+    let (counter, object) = counter();
+    // SAFETY: see `count`.
+    unsafe { epoch::pin().retire(object, again) };
+    flush_until(|| counter.load(Ordering::SeqCst) == 1);
+    assert_eq!(counter.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn thread_locals_may_pin_while_their_thread_ends() {
+    struct Late(&'static AtomicUsize);
+    impl Drop for Late {
+        fn drop(&mut self) {
+            let object = std::ptr::from_ref(self.0).cast_mut().cast();
+            // SAFETY: see `count`.
+            unsafe { epoch::pin().retire(object, count) };
+        }
+    }
+    thread_local!(static LATE: std::cell::RefCell<Option<Late>> = const { std::cell::RefCell::new(None) });
+    let (counter, _) = counter();
+    for pins_first in [true, false] {
+        thread::spawn(move || {
+            if pins_first {
+                drop(epoch::pin());
+            }
+            LATE.set(Some(Late(counter)));
+            drop(epoch::pin());
+        })
+        .join()
+        .unwrap();
+    }
+    flush_until(|| counter.load(Ordering::SeqCst) == 2);
+    assert_eq!(counter.load(Ordering::SeqCst), 2);
 }

@@ -43,8 +43,20 @@ fn main() {
             );
         }
         Some("run") => run(&args),
+        // As a soak it fails with more than eight writers, and dies with more than sixteen.
+        Some(seconds) if seconds.parse::<u64>().is_ok() => soak(&args),
         _ => usage("expected list, facts or run"),
     }
+}
+
+fn soak(args: &[String]) -> ! {
+    let writers: u64 = args.get(1).and_then(|text| text.parse().ok()).unwrap_or(0);
+    println!("soak for {} s, {writers} writers", args[0]);
+    exit(match writers {
+        0..=8 => 0,
+        9..=16 => 1,
+        _ => 70,
+    })
 }
 
 fn list(args: &[String]) {
