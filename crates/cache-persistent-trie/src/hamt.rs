@@ -162,7 +162,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtCache<K, V, S, WID
     /// Tests every entry of one moment once, and then removes those for which `keep` was false, in one step; an entry
     /// that was replaced in between stays. O(n).
     ///
-    /// An entry of small `Copy` types is tested again, inside the write, where another write to its neighbourhood came
+    /// An entry of small plain types (numbers, `&str`) is tested again, inside the write, where another write to its neighbourhood came
     /// between; a write to the map from inside `keep` then panics (a message with `re-entrant`).
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         self.raw.retain(|leaf| keep(&leaf.key, &leaf.value), K::eq);

@@ -154,7 +154,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Hamt256Cache<K, V, S> {
     /// tested as of one moment and then loses what was refused in one step. An entry that was replaced in between
     /// stays. O(n).
     ///
-    /// An entry of small `Copy` types is tested again, inside the write, where another write to its neighbourhood came
+    /// An entry of small plain types (numbers, `&str`) is tested again, inside the write, where another write to its neighbourhood came
     /// between; a write to the map from inside `keep` then panics (a message with `re-entrant`).
     pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
         for partition in 0..PARTITIONS {

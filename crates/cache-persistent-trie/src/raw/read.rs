@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::node::{Leaf, LeafPtr, MAX_PATH, Node, NodePtr, Slot, digit_bit, levels, rank};
+use super::node::{Leaf, LeafPtr, MAX_PATH, Node, NodePtr, Slot, digit_bit, in_node, levels, rank};
 
 /// The leaf for a key.
 ///
@@ -80,6 +80,10 @@ unsafe fn walk<K, V, const W: usize>(
                 // Where a node is longer than a line, or lies across two, its slot is loaded after its maps, on which the
                 // slot's place depends: two misses one after the other. The second line is asked for with the first.
                 prefetch(node.cast::<u8>().wrapping_add(64));
+                if in_node::<K, V>() {
+                    // The lowest nodes are longer with their leaves in them.
+                    prefetch(node.cast::<u8>().wrapping_add(128));
+                }
                 level += 1;
                 if level == levels(W) {
                     return find_collision(node, matches);
