@@ -8,9 +8,9 @@
 //!
 //! # Where leaves live
 //!
-//! Small entries of plain types (numbers, `&str` and the like) lie in their node: one cache miss less per lookup, one allocation less per write, and no
-//! owner to count. All others have an allocation of their own, shared by all tries that hold them. Which of the two it
-//! is depends on the types alone, see [`in_node`].
+//! Small entries of plain types (numbers, `&str` and the like) lie in their node: one cache miss less per lookup, one
+//! allocation less per write, and no owner to count. All others have an allocation of their own, shared by all tries
+//! that hold them. Which of the two it is depends on the types alone, see [`in_node`].
 //!
 //! The two bitmaps are those of CHAMP (Steindorfer and Vinju, OOPSLA 2015): bit `d` of the node map says that the
 //! subtree of digit `d` is a node, bit `d` of the leaf map that it is a single entry; a digit has at most one of them.
