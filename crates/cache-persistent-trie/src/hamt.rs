@@ -138,12 +138,6 @@ impl<K, V, S, const WIDTH: usize> HamtCache<K, V, S, WIDTH> {
         self.raw.visit(|leaf| f(&leaf.key, &leaf.value));
     }
 
-    /// Tests every entry of one moment once, and then removes those for which `keep` was false, in one step; an entry
-    /// that was replaced in between stays. O(n).
-    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        self.raw.retain(|leaf| keep(&leaf.key, &leaf.value));
-    }
-
     /// Removes all entries in one step. Freeing them, a grace period later, is O(n) on some writing thread.
     pub fn clear(&self) {
         self.site(0).clear();
@@ -165,6 +159,15 @@ impl<K, V, S, const WIDTH: usize> HamtCache<K, V, S, WIDTH> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, const WIDTH: usize> HamtCache<K, V, S, WIDTH> {
+    /// Tests every entry of one moment once, and then removes those for which `keep` was false, in one step; an entry
+    /// that was replaced in between stays. O(n).
+    ///
+    /// An entry of small plain types (numbers, `&str`) is tested again, inside the write, where another write to its neighbourhood came
+    /// between; a write to the map from inside `keep` then panics (a message with `re-entrant`).
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        self.raw.retain(|leaf| keep(&leaf.key, &leaf.value), K::eq);
+    }
+
     /// Stores all `entries`, in one step; of equal keys the last one wins.
     ///
     /// The entries are first built into a trie aside, in place and without copying paths. An empty map takes that as it

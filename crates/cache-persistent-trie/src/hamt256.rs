@@ -121,17 +121,6 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
             .for_each(|leaf| f(&leaf.key, &leaf.value));
     }
 
-    /// Tests every entry, and removes those for which `keep` was false, partition by partition: each partition is
-    /// tested as of one moment and then loses what was refused in one step. An entry that was replaced in between
-    /// stays. O(n).
-    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
-        for partition in 0..PARTITIONS {
-            self.raw
-                .site(partition)
-                .retain(|leaf| keep(&leaf.key, &leaf.value));
-        }
-    }
-
     /// Removes all entries, partition by partition: an entry inserted meanwhile may stay.
     pub fn clear(&self) {
         for partition in 0..PARTITIONS {
@@ -161,6 +150,20 @@ impl<K, V, S> Hamt256Cache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Hamt256Cache<K, V, S> {
+    /// Tests every entry, and removes those for which `keep` was false, partition by partition: each partition is
+    /// tested as of one moment and then loses what was refused in one step. An entry that was replaced in between
+    /// stays. O(n).
+    ///
+    /// An entry of small plain types (numbers, `&str`) is tested again, inside the write, where another write to its neighbourhood came
+    /// between; a write to the map from inside `keep` then panics (a message with `re-entrant`).
+    pub fn retain(&self, mut keep: impl FnMut(&K, &V) -> bool) {
+        for partition in 0..PARTITIONS {
+            self.raw
+                .site(partition)
+                .retain(|leaf| keep(&leaf.key, &leaf.value), K::eq);
+        }
+    }
+
     /// Stores all `entries`; of equal keys the last one wins.
     ///
     /// The entries are first built into 256 tries aside, in place and without copying paths; then each partition takes

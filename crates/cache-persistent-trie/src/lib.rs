@@ -52,7 +52,8 @@
 //! No lock is held, ever. `Eq`, `Hash`, `Clone`, `Drop` and closures may panic: the write did not happen, or did, as a
 //! whole. They may read the map. A *write* to a map from inside the closure of a write to the same map would be
 //! repeated for ever and panics at once, with a message that contains `re-entrant`; other closures (`get_with`,
-//! `for_each`, `retain`, the `init` of `get_or_insert_with`) may write.
+//! `for_each`, `retain`, the `init` of `get_or_insert_with`) may write. (`retain` on
+//! entries of plain types may test again inside its write; see there.)
 //!
 //! # Features
 //!

@@ -118,6 +118,52 @@ fn shared_writers() {
     assert_eq!(view.get_ref(&1), Some(&0), "a snapshot changed");
 }
 
+/// As `frozen` and `shared_writers`, with entries that lie in their nodes: writers of every kind of change on shared
+/// nodes, `retain`, and snapshots past the end of the map.
+fn in_nodes() {
+    let map = Arc::new(HamtCache::<u64, u32, Identity, 8>::with_hasher(Identity));
+    for key in [1, 9, 2, 73] {
+        map.insert(key, 0);
+    }
+    let view = map.snapshot();
+    let a = {
+        let map = Arc::clone(&map);
+        thread::spawn(move || {
+            map.insert(9, 1);
+            map.insert(17, 1);
+            map.remove(&2);
+        })
+    };
+    let b = {
+        let map = Arc::clone(&map);
+        thread::spawn(move || {
+            map.insert(1, 2);
+            map.retain(|key, value| *key != 73 || *value != 0);
+        })
+    };
+    let second = map.snapshot();
+    let seen: Vec<(u64, u32)> = second.iter().map(|(k, v)| (*k, *v)).collect();
+    assert_eq!(
+        second.len(),
+        seen.len(),
+        "length and content of a snapshot disagree"
+    );
+    a.join().unwrap();
+    b.join().unwrap();
+    let found = [1, 2, 9, 17, 73].map(|key| map.get(&key));
+    assert_eq!(found, [Some(2), None, Some(1), Some(1), None]);
+    assert_eq!(map.len(), 3);
+    drop(map);
+    assert!(
+        second.iter().map(|(k, v)| (*k, *v)).eq(seen),
+        "a snapshot changed"
+    );
+    assert!(
+        view.len() == 4 && view.iter().all(|(_, v)| *v == 0),
+        "a snapshot changed"
+    );
+}
+
 /// Clearing, a batch of writes, and a plain write, all at once.
 fn whole_trie() {
     let map = Arc::new(Map::with_hasher(Identity));
@@ -240,6 +286,11 @@ mod correct {
     }
 
     #[test]
+    fn entries_in_nodes() {
+        holds(in_nodes);
+    }
+
+    #[test]
     fn clear_batch_and_write() {
         holds(whole_trie);
     }
@@ -288,7 +339,10 @@ mod mutants {
         lost_race_ignored: LostRaceIgnored by two_writers;
         retain_missing_on_a_shared_copy: RetainMissing by frozen, shared_writers;
         release_not_deferred: ReleaseNotDeferred by two_writers;
+        retain_missing_with_entries_in_nodes: RetainMissing by in_nodes;
         shared_node_retired: SharedNodeRetired by frozen, shared_writers;
+        shared_node_retired_with_entries_in_nodes: SharedNodeRetired by in_nodes;
+        blind_rebase_with_entries_in_nodes: BlindRebase by in_nodes;
         len_published_apart_from_the_root: LenApart by frozen;
         torn_root: TornRoot by two_writers;
         no_collapse: NoCollapse by canonical;

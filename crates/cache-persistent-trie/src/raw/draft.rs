@@ -68,6 +68,11 @@ impl<K, V, const W: usize> Draft<K, V, W> {
         self.len
     }
 
+    /// The root of this moment, or null.
+    pub(crate) fn root(&self) -> NodePtr<K, V, W> {
+        self.root
+    }
+
     pub(crate) fn get(&self, hash: u64, matches: impl Fn(&K) -> bool) -> Option<&Leaf<K, V>> {
         // SAFETY: the draft owns its root.
         unsafe { read::find(self.root, hash, matches).map(|leaf| &*leaf) }
@@ -124,13 +129,12 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     }
 
     /// Stores an entry; returns whether its key is new.
-    pub(crate) fn put(&mut self, leaf: Fresh<K, V>) -> bool
+    pub(crate) fn put(&mut self, mut leaf: Fresh<K, V>) -> bool
     where
         K: Eq,
     {
-        let own = leaf.as_ptr();
-        // SAFETY: `Fresh` gives its claim away. The leaf outlives the comparisons, as its own or as the trie's.
-        unsafe { self.put_leaf(&mut Some(leaf), |key| *key == (*own).key) }
+        // SAFETY: `Fresh` gives its claim away.
+        unsafe { self.put_leaf(&mut leaf, |own, key| *key == own.key) }
     }
 
     /// Stores a leaf that another trie owns as well.
@@ -141,28 +145,30 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     pub(crate) unsafe fn share(
         &mut self,
         leaf: LeafPtr<K, V>,
-        matches: impl Fn(&K) -> bool,
+        equal: impl Fn(&K, &K) -> bool,
     ) -> bool {
         /// A claim that is given back if `Eq` panics.
         struct Claimed<K, V>(LeafPtr<K, V>);
         impl<K, V> Drop for Claimed<K, V> {
             fn drop(&mut self) {
-                // SAFETY: claimed below, and not passed on.
-                unsafe { Leaf::undo(self.0) };
+                if !self.0.is_null() {
+                    // SAFETY: claimed below, and not passed on.
+                    unsafe { Leaf::undo(self.0) };
+                }
             }
         }
-        impl<K, V> Entry<K, V> for Option<Claimed<K, V>> {
+        impl<K, V> Entry<K, V> for Claimed<K, V> {
             fn pointer(&self) -> LeafPtr<K, V> {
-                self.as_ref().map_or(ptr::null_mut(), |claimed| claimed.0)
+                self.0
             }
-            fn give_away(&mut self) {
-                std::mem::forget(self.take());
+            fn give_away(&mut self) -> LeafPtr<K, V> {
+                std::mem::replace(&mut self.0, ptr::null_mut())
             }
         }
         // SAFETY: it has an owner; the claim is given away.
         unsafe {
             Leaf::retain(leaf);
-            self.put_leaf(&mut Some(Claimed(leaf)), matches)
+            self.put_leaf(&mut Claimed(leaf), |own, key| equal(key, &own.key))
         }
     }
 
@@ -172,16 +178,15 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     unsafe fn put_leaf(
         &mut self,
         entry: &mut impl Entry<K, V>,
-        matches: impl Fn(&K) -> bool,
+        matches: impl Fn(&Leaf<K, V>, &K) -> bool,
     ) -> bool {
-        let leaf = entry.pointer();
         let private = self.private;
         // SAFETY: all places are the root or slots of private nodes, all nodes reached are claimed by their places,
         // all edits fit the maps. From `give_away` on the claim on `leaf` is the trie's.
         unsafe {
-            let hash = (*leaf).hash;
+            let hash = (*entry.pointer()).hash;
             if self.root.is_null() {
-                entry.give_away();
+                let leaf = entry.give_away();
                 self.root = Node::single(private, digit_bit(W, hash, 0), leaf);
                 self.len = 1;
                 return true;
@@ -194,13 +199,13 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                 let mut found = None;
                 if level == levels(W) {
                     for index in 0..maps.leaf_count() {
-                        if matches(&(*Node::leaf(node, maps, index)).key) {
+                        if matches(&*entry.pointer(), &(*Node::leaf(node, maps, index)).key) {
                             found = Some(index);
                             break;
                         }
                     }
                     if found.is_none() {
-                        entry.give_away();
+                        let leaf = entry.give_away();
                         let grown = Maps {
                             leaves: maps.leaves + 1,
                             ..maps
@@ -222,7 +227,7 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                     }
                     let index = rank(maps.leaves, bit);
                     if maps.leaves & bit == 0 {
-                        entry.give_away();
+                        let leaf = entry.give_away();
                         let grown = Maps {
                             leaves: maps.leaves | bit,
                             ..maps
@@ -231,10 +236,10 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                         break;
                     }
                     let other = Node::leaf(node, maps, index);
-                    if (*other).hash == hash && matches(&(*other).key) {
+                    if (*other).hash == hash && matches(&*entry.pointer(), &(*other).key) {
                         found = Some(index);
                     } else {
-                        entry.give_away();
+                        let leaf = entry.give_away();
                         let pair = Node::<K, V, W>::pair(private, level + 1, other, leaf);
                         let split = Maps {
                             nodes: maps.nodes | bit,
@@ -248,8 +253,7 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                 }
                 if let Some(index) = found {
                     let old = Node::leaf(node, maps, index);
-                    entry.give_away();
-                    Node::set_slot(node, maps.node_count() + index, leaf.cast());
+                    Node::set_leaf(node, index, entry.give_away());
                     // May run `Drop` of an entry that this draft made. One of the live trie has other owners.
                     release_leaf(old);
                     return false;
@@ -261,10 +265,14 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     }
 
     /// Removes an entry; returns whether there was one. `which` may ask for one leaf by its address.
-    pub(crate) fn remove(&mut self, hash: u64, matches: impl Fn(&Leaf<K, V>) -> bool) -> bool {
+    pub(crate) fn remove(
+        &mut self,
+        hash: u64,
+        mut matches: impl FnMut(&Leaf<K, V>) -> bool,
+    ) -> bool {
         // Nothing is copied for a key that is not there.
         // SAFETY: the draft owns its root.
-        let Some(leaf) = (unsafe { read::find_leaf(self.root, hash, &matches) }) else {
+        let Some(leaf) = (unsafe { read::find_leaf(self.root, hash, &mut matches) }) else {
             return false;
         };
         let mut places = [ptr::null_mut::<NodePtr<K, V, W>>(); MAX_PATH];
@@ -273,18 +281,18 @@ impl<K, V, const W: usize> Draft<K, V, W> {
         unsafe {
             places[0] = &raw mut self.root;
             let (maps, index) = loop {
-                let node = self.own(places[level]);
-                let maps = Node::maps(node);
-                if level < levels(W) {
-                    let bit = digit_bit(W, hash, level);
-                    if maps.nodes & bit != 0 {
-                        level += 1;
-                        places[level] = Node::slots(node).add(rank(maps.nodes, bit)).cast();
-                        continue;
-                    }
+                let shared = *places[level];
+                let maps = Node::maps(shared);
+                let bit = digit_bit(W, hash, level.min(levels(W) - 1));
+                if level < levels(W) && maps.nodes & bit != 0 {
+                    let node = self.own(places[level]);
+                    level += 1;
+                    places[level] = Node::slots(node).add(rank(maps.nodes, bit)).cast();
+                    continue;
                 }
-                let at =
-                    (0..maps.leaf_count()).find(|&index| Node::leaf(node, maps, index) == leaf);
+                // Before the node is made private: a leaf in the node itself is elsewhere afterwards.
+                let at = (0..maps.leaf_count()).find(|&at| Node::leaf(shared, maps, at) == leaf);
+                self.own(places[level]);
                 break (maps, at.expect("the leaf was found a moment ago"));
             };
             let node = *places[level];
@@ -295,8 +303,9 @@ impl<K, V, const W: usize> Draft<K, V, W> {
                 }
                 (0, 2) if level > 0 => {
                     let survivor = Node::leaf(node, maps, 1 - index);
-                    Node::free_shallow(node);
                     self.collapse(&places, level, hash, survivor);
+                    // Last, since the survivor may lie in it.
+                    Node::free_shallow(node);
                 }
                 _ => {
                     let leaves = match maps.collision {
@@ -321,7 +330,7 @@ impl<K, V, const W: usize> Draft<K, V, W> {
     ///
     /// # Safety
     ///
-    /// `places` holds the private path of `hash` down to the node at `level`, which is freed.
+    /// `places` holds the private path of `hash` down to the node at `level`, which the caller frees.
     unsafe fn collapse(
         &mut self,
         places: &[*mut NodePtr<K, V, W>; MAX_PATH],
@@ -368,15 +377,16 @@ impl<K, V, const W: usize> Drop for Draft<K, V, W> {
 /// A leaf with a claim to give away.
 trait Entry<K, V> {
     fn pointer(&self) -> LeafPtr<K, V>;
-    fn give_away(&mut self);
+    /// Returns the leaf, now the receiver's; valid until the entry is moved.
+    fn give_away(&mut self) -> LeafPtr<K, V>;
 }
 
-impl<K, V> Entry<K, V> for Option<Fresh<K, V>> {
+impl<K, V> Entry<K, V> for Fresh<K, V> {
     fn pointer(&self) -> LeafPtr<K, V> {
-        self.as_ref().map_or(ptr::null_mut(), Fresh::as_ptr)
+        self.as_ptr()
     }
 
-    fn give_away(&mut self) {
-        super::path::give_away(self);
+    fn give_away(&mut self) -> LeafPtr<K, V> {
+        Fresh::give_away(self)
     }
 }

@@ -140,8 +140,12 @@ impl<K, V, const W: usize> Single<K, V, W> {
     }
 
     /// Removes the leaves that `keep` refuses, unless they were replaced meanwhile, in one step.
-    pub(crate) fn retain(&self, keep: impl FnMut(&Leaf<K, V>) -> bool) {
-        self.site(0).retain(keep);
+    pub(crate) fn retain(
+        &self,
+        keep: impl FnMut(&Leaf<K, V>) -> bool,
+        equal: impl Fn(&K, &K) -> bool,
+    ) {
+        self.site(0).retain(keep, equal);
     }
 }
 
@@ -340,37 +344,56 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
             return;
         };
         self.transact(|draft| {
-            for leaf in aside.leaves() {
+            let mut leaves = aside.leaves();
+            while let Some(leaf) = leaves.next_pointer() {
                 // SAFETY: the draft built aside owns the leaf too, until the end.
-                unsafe { draft.share(ptr::from_ref(leaf).cast_mut(), |key| equal(key, &leaf.key)) };
+                unsafe { draft.share(leaf, &equal) };
             }
             (true, ())
         });
     }
 
     /// Removes the leaves that `keep` refuses, unless they were replaced meanwhile, in one step. Each leaf of this
-    /// moment is tested once.
-    pub(crate) fn retain(&self, mut keep: impl FnMut(&Leaf<K, V>) -> bool) {
+    /// moment is tested once; one that was refused is tested again, inside the write, where it lies in its node and
+    /// another write has copied that node since: it may be another one. `equal` compares keys.
+    pub(crate) fn retain(
+        &self,
+        mut keep: impl FnMut(&Leaf<K, V>) -> bool,
+        equal: impl Fn(&K, &K) -> bool,
+    ) {
         let guard = pin();
         let mut refused: Vec<LeafPtr<K, V>> = Vec::new();
         // SAFETY: pinned until the end, so that no leaf is freed, and no address used again, before the comparison.
-        unsafe {
-            let root = self.cell.load(self.clock, &guard).node;
-            for leaf in read::Leaves::new(root) {
-                if !keep(leaf) {
-                    refused.push(ptr::from_ref(leaf).cast_mut());
-                }
+        let tested = unsafe { self.cell.load(self.clock, &guard).node };
+        // SAFETY: as above.
+        let mut leaves = unsafe { read::Leaves::new(tested) };
+        while let Some(leaf) = leaves.next_pointer() {
+            // SAFETY: as above.
+            if !keep(unsafe { &*leaf }) {
+                refused.push(leaf);
             }
         }
         if refused.is_empty() {
             return;
         }
         self.transact(|draft| {
+            let current = draft.root();
             let mut changed = false;
             for &leaf in &refused {
-                // SAFETY: as above.
-                let hash = unsafe { (*leaf).hash };
-                changed |= draft.remove(hash, |candidate| ptr::eq(candidate, leaf));
+                // SAFETY: as above; `current` is the root of a version loaded under a guard that is still held.
+                unsafe {
+                    let hash = (*leaf).hash;
+                    changed |= if node::in_node::<K, V>() {
+                        let same = read::holder(tested, hash) == read::holder(current, hash);
+                        draft.remove(hash, |candidate| {
+                            candidate.hash == hash
+                                && equal(&candidate.key, &(*leaf).key)
+                                && (same || !keep(candidate))
+                        })
+                    } else {
+                        draft.remove(hash, |candidate| ptr::eq(candidate, leaf))
+                    };
+                }
             }
             (changed, ())
         });

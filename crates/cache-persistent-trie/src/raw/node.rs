@@ -2,9 +2,15 @@
 //!
 //! ```text
 //! Node  | count | stamp | node map, leaf map | child nodes by digit ... | leaves by digit ... |
-//!        8       8       16 (8 if width<=32)  8 each                     8 each
-//! Leaf  | count | hash | key | value |
+//!        8       8       16 (8 if width<=32)  8 each                     8 each, or the leaves themselves
+//! Leaf  | count | hash | key | value |          (in a node: without the count)
 //! ```
+//!
+//! # Where leaves live
+//!
+//! Small entries of plain types (numbers, `&str` and the like) lie in their node: one cache miss less per lookup, one
+//! allocation less per write, and no owner to count. All others have an allocation of their own, shared by all tries
+//! that hold them. Which of the two it is depends on the types alone, see [`in_node`].
 //!
 //! The two bitmaps are those of CHAMP (Steindorfer and Vinju, OOPSLA 2015): bit `d` of the node map says that the
 //! subtree of digit `d` is a node, bit `d` of the leaf map that it is a single entry; a digit has at most one of them.
@@ -23,19 +29,95 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use std::mem::MaybeUninit;
+use std::ptr;
 
 use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 
-/// One entry, shared by all tries that hold it.
+/// One entry.
 pub(crate) struct Leaf<K, V> {
-    count: AtomicUsize,
-    #[cfg(shuttle)]
-    alive: crate::sync::AtomicBool,
     /// The full hash: keys are compared only where all 64 bits agree.
     pub(crate) hash: u64,
     pub(crate) key: K,
     pub(crate) value: V,
+}
+
+/// An entry with an allocation of its own, and its owner count.
+#[repr(C)]
+struct Boxed<K, V> {
+    count: AtomicUsize,
+    #[cfg(shuttle)]
+    alive: crate::sync::AtomicBool,
+    leaf: Leaf<K, V>,
+}
+
+/// The largest leaf that lies in its node: a hash and four words.
+const IN_NODE: usize = 40;
+
+/// Whether leaves of these types lie in their nodes; the same answer for the same types, always.
+///
+/// A copy of a node is a copy of its leaves, byte by byte, while other threads read the old ones, and both are used
+/// afterwards. That is sound for types that are `Copy`: nothing is dropped twice, and there is no interior mutability
+/// (`UnsafeCell` is not `Copy`, nor is anything that contains one). Without specialization a generic type cannot be
+/// asked whether it is `Copy`, so this names the types it knows to be.
+#[inline(always)]
+pub(crate) fn in_node<K, V>() -> bool {
+    // The model checker looks at both ways, and tells them apart by the value.
+    let modelled = !cfg!(shuttle) || is::<V, u32>();
+    modelled
+        && size_of::<Leaf<K, V>>() <= IN_NODE
+        && align_of::<Leaf<K, V>>() <= align_of::<u64>()
+        && is_plain::<K>()
+        && is_plain::<V>()
+}
+
+/// Whether `T` is one of the primitive types or a `&str`.
+#[inline(always)]
+fn is_plain<T>() -> bool {
+    is::<T, ()>()
+        || is::<T, bool>()
+        || is::<T, char>()
+        || is::<T, u8>()
+        || is::<T, u16>()
+        || is::<T, u32>()
+        || is::<T, u64>()
+        || is::<T, usize>()
+        || is::<T, i8>()
+        || is::<T, i16>()
+        || is::<T, i32>()
+        || is::<T, i64>()
+        || is::<T, isize>()
+        || is::<T, f32>()
+        || is::<T, f64>()
+        || is::<T, &'static str>()
+}
+
+/// Whether `T` is `U`, but for lifetimes.
+#[inline(always)]
+fn is<T, U: 'static>() -> bool {
+    use std::any::TypeId;
+
+    /// `TypeId::of` as a method that is not generic, so that it can be called through a trait object.
+    trait Named {
+        fn id(&self) -> TypeId
+        where
+            Self: 'static;
+    }
+    impl<T> Named for PhantomData<T> {
+        #[inline(always)]
+        fn id(&self) -> TypeId
+        where
+            Self: 'static,
+        {
+            TypeId::of::<T>()
+        }
+    }
+
+    let named: &dyn Named = &PhantomData::<T>;
+    // SAFETY: only the lifetime bound of the trait object changes. Lifetimes do not exist when the program runs: the
+    // method that is called is the one compiled for `T` with its lifetimes erased. It reads nothing through `self`.
+    let named = unsafe { std::mem::transmute::<&dyn Named, &(dyn Named + 'static)>(named) };
+    named.id() == TypeId::of::<U>()
 }
 
 /// Owner count and stamp; maps and slots follow in the same allocation.
@@ -113,21 +195,34 @@ impl Maps {
     }
 }
 
-impl<K, V> Leaf<K, V> {
-    /// A leaf with one owner.
-    pub(crate) fn new(hash: u64, key: K, value: V) -> Box<Self> {
+impl<K, V> Boxed<K, V> {
+    /// The leaf of a new allocation with one owner.
+    fn allocate(leaf: Leaf<K, V>) -> LeafPtr<K, V> {
         #[cfg(shuttle)]
         crate::sync::model::born();
-        Box::new(Self {
+        let this = Box::into_raw(Box::new(Self {
             count: AtomicUsize::new(1),
             #[cfg(shuttle)]
             alive: crate::sync::AtomicBool::new(true),
-            hash,
-            key,
-            value,
-        })
+            leaf,
+        }));
+        // SAFETY: just allocated. The pointer is made without a reference, so it may be used for the whole allocation.
+        unsafe { &raw mut (*this).leaf }
     }
 
+    /// The allocation around a leaf.
+    ///
+    /// # Safety
+    ///
+    /// `leaf` was made by [`allocate`](Self::allocate).
+    #[inline(always)]
+    unsafe fn of(leaf: LeafPtr<K, V>) -> *mut Self {
+        // SAFETY: the caller's.
+        unsafe { leaf.byte_sub(std::mem::offset_of!(Self, leaf)).cast() }
+    }
+}
+
+impl<K, V> Leaf<K, V> {
     /// # Safety
     ///
     /// `this` is allocated.
@@ -135,22 +230,27 @@ impl<K, V> Leaf<K, V> {
     pub(crate) unsafe fn check(this: LeafPtr<K, V>) {
         let _ = this;
         #[cfg(shuttle)]
-        // SAFETY: the model checker keeps freed memory until the end of the execution.
-        crate::sync::model::check(unsafe { &(*this).alive }, "leaf");
+        if !in_node::<K, V>() {
+            // SAFETY: the model checker keeps freed memory until the end of the execution.
+            crate::sync::model::check(unsafe { &(*Boxed::of(this)).alive }, "leaf");
+        }
     }
 
-    /// One more owner.
+    /// One more owner, where owners are counted.
     ///
     /// # Safety
     ///
     /// `this` has an owner, and keeps it during the call.
     #[inline]
     pub(crate) unsafe fn retain(this: LeafPtr<K, V>) {
+        if in_node::<K, V>() {
+            return;
+        }
         // SAFETY: it has an owner (N2), so it is allocated.
         unsafe {
             Self::check(this);
             // Relaxed: a claim is only made through another claim, which keeps the object alive meanwhile.
-            (*this).count.fetch_add(1, Ordering::Relaxed);
+            (*Boxed::of(this)).count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -161,12 +261,15 @@ impl<K, V> Leaf<K, V> {
     /// The caller owns one claim on `this`, and gives it up.
     #[inline]
     unsafe fn give_up(this: LeafPtr<K, V>) -> bool {
+        if in_node::<K, V>() {
+            return false;
+        }
         // SAFETY: the caller's claim keeps it allocated until here.
         unsafe {
             Self::check(this);
             // AcqRel: everything other owners did with the object happens before the last one frees it. (A fence
             // instead of Acquire would be invisible to ThreadSanitizer.)
-            (*this).count.fetch_sub(1, Ordering::AcqRel) == 1
+            (*Boxed::of(this)).count.fetch_sub(1, Ordering::AcqRel) == 1
         }
     }
 
@@ -185,18 +288,21 @@ impl<K, V> Leaf<K, V> {
     ///
     /// # Safety
     ///
-    /// No owner is left, or `this` was never shared; no thread looks at it any more.
+    /// It has an allocation of its own. No owner is left, or `this` was never shared; no thread looks at it any more.
     pub(crate) unsafe fn free(this: LeafPtr<K, V>) {
+        debug_assert!(!in_node::<K, V>());
+        // SAFETY: the caller's.
+        let this = unsafe { Boxed::of(this) };
         #[cfg(shuttle)]
         {
             // SAFETY: allocated until here; the model keeps the memory and drops it at the end.
             crate::sync::model::died(unsafe { &(*this).alive }, "leaf", this as usize, |p| {
-                // SAFETY: made by `Box::new` in `new`.
-                drop(unsafe { Box::from_raw(p as LeafPtr<K, V>) });
+                // SAFETY: made by `Box::new` in `allocate`.
+                drop(unsafe { Box::from_raw(p as *mut Boxed<K, V>) });
             });
         }
         #[cfg(not(shuttle))]
-        // SAFETY: made by `Box::new` in `new`, and freed once, by its last owner.
+        // SAFETY: made by `Box::new` in `allocate`, and freed once, by its last owner.
         drop(unsafe { Box::from_raw(this) });
     }
 }
@@ -220,11 +326,22 @@ impl<K, V, const W: usize> Node<K, V, W> {
     const MAP_WORDS: usize = if W > 32 { 2 } else { 1 };
     const HEADER: usize = size_of::<Self>() + 8 * Self::MAP_WORDS;
 
-    fn layout(slots: usize) -> Layout {
+    /// How many bytes a leaf takes in its node.
+    #[inline(always)]
+    fn stride() -> usize {
+        if in_node::<K, V>() {
+            size_of::<Leaf<K, V>>()
+        } else {
+            size_of::<Slot>()
+        }
+    }
+
+    fn layout(nodes: usize, leaves: usize) -> Layout {
         let align = align_of::<Self>().max(8);
-        // At most a 65th of the address space holds pointers to leaves of one hash, so this cannot overflow.
-        Layout::from_size_align(Self::HEADER + slots * size_of::<Slot>(), align)
-            .expect("a node fits in memory")
+        // A node has 64 children at most, or leaves of one hash, whose number the address space keeps far below the
+        // point where this would overflow.
+        let size = Self::HEADER + nodes * size_of::<Slot>() + leaves * Self::stride();
+        Layout::from_size_align(size, align).expect("a node fits in memory")
     }
 
     /// # Safety
@@ -284,15 +401,62 @@ impl<K, V, const W: usize> Node<K, V, W> {
         unsafe { (*Self::slots(this).add(index)).cast() }
     }
 
-    /// The slot of leaf `index`, which is the `index + maps.node_count()`th slot.
+    /// Where leaf `index`, or the pointer to it, is stored: behind the child nodes.
     ///
     /// # Safety
     ///
-    /// `this` is allocated, has these maps and so many leaves.
+    /// `this` is allocated, has these maps and at least so many leaves.
+    #[inline(always)]
+    pub(crate) unsafe fn leaf_place(this: NodePtr<K, V, W>, maps: Maps, index: usize) -> *mut Slot {
+        // SAFETY: the caller's.
+        unsafe {
+            Self::slots(this)
+                .add(maps.node_count())
+                .byte_add(index * Self::stride())
+        }
+    }
+
+    /// The leaf at a place that [`leaf_place`](Self::leaf_place) named.
+    ///
+    /// # Safety
+    ///
+    /// There is a leaf.
+    #[inline(always)]
+    pub(crate) unsafe fn leaf_at(place: *mut Slot) -> LeafPtr<K, V> {
+        if in_node::<K, V>() {
+            place.cast()
+        } else {
+            // SAFETY: the caller's.
+            unsafe { (*place).cast() }
+        }
+    }
+
+    /// Leaf `index`.
+    ///
+    /// # Safety
+    ///
+    /// `this` is allocated, has these maps and more leaves than that.
     #[inline(always)]
     pub(crate) unsafe fn leaf(this: NodePtr<K, V, W>, maps: Maps, index: usize) -> LeafPtr<K, V> {
-        // SAFETY: the caller's; slots from the node count on hold leaves.
-        unsafe { (*Self::slots(this).add(maps.node_count() + index)).cast() }
+        // SAFETY: the caller's.
+        unsafe { Self::leaf_at(Self::leaf_place(this, maps, index)) }
+    }
+
+    /// Stores a leaf, or the pointer to it, at its place in a node.
+    ///
+    /// # Safety
+    ///
+    /// `place` is that of a leaf, of a node that is reachable for the calling thread only; `leaf` is a leaf.
+    #[inline(always)]
+    unsafe fn store_leaf(place: *mut Slot, leaf: LeafPtr<K, V>) {
+        // SAFETY: the caller's. The copy of a leaf is a leaf where leaves lie in nodes (see `in_node`).
+        unsafe {
+            if in_node::<K, V>() {
+                ptr::copy_nonoverlapping(leaf, place.cast(), 1);
+            } else {
+                *place = leaf.cast();
+            }
+        }
     }
 
     /// # Safety
@@ -306,7 +470,7 @@ impl<K, V, const W: usize> Node<K, V, W> {
 
     /// A node with one owner whose slots are not filled in yet.
     fn allocate(generation: u64, maps: Maps) -> NodePtr<K, V, W> {
-        let layout = Self::layout(maps.node_count() + maps.leaf_count());
+        let layout = Self::layout(maps.node_count(), maps.leaf_count());
         #[cfg(shuttle)]
         crate::sync::model::born();
         // SAFETY: the layout is not empty; header and map words lie within it.
@@ -338,17 +502,23 @@ impl<K, V, const W: usize> Node<K, V, W> {
     }
 
     /// A node over one leaf: the root of a map of one entry.
-    pub(crate) fn single(generation: u64, bit: u64, leaf: LeafPtr<K, V>) -> NodePtr<K, V, W> {
-        let this = Self::allocate(
-            generation,
-            Maps {
-                nodes: 0,
-                leaves: bit,
-                collision: false,
-            },
-        );
-        // SAFETY: one slot was allocated.
-        unsafe { *Self::slots(this) = leaf.cast() };
+    ///
+    /// # Safety
+    ///
+    /// `leaf` is a leaf.
+    pub(crate) unsafe fn single(
+        generation: u64,
+        bit: u64,
+        leaf: LeafPtr<K, V>,
+    ) -> NodePtr<K, V, W> {
+        let maps = Maps {
+            nodes: 0,
+            leaves: bit,
+            collision: false,
+        };
+        let this = Self::allocate(generation, maps);
+        // SAFETY: room for one leaf was allocated.
+        unsafe { Self::store_leaf(Self::leaf_place(this, maps, 0), leaf) };
         this
     }
 
@@ -391,11 +561,15 @@ impl<K, V, const W: usize> Node<K, V, W> {
             )
         };
         let mut top = Self::allocate(generation, maps);
-        // SAFETY: two slots were allocated.
+        let (first, second) = if swap {
+            (second, first)
+        } else {
+            (first, second)
+        };
+        // SAFETY: room for two leaves was allocated.
         unsafe {
-            let slots = Self::slots(top);
-            *slots = if swap { second } else { first }.cast();
-            *slots.add(1) = if swap { first } else { second }.cast();
+            Self::store_leaf(Self::leaf_place(top, maps, 0), first);
+            Self::store_leaf(Self::leaf_place(top, maps, 1), second);
         }
         for above in (level..bottom).rev() {
             let maps = Maps {
@@ -423,57 +597,75 @@ impl<K, V, const W: usize> Node<K, V, W> {
         nodes: Edit,
         leaves: Edit,
     ) -> NodePtr<K, V, W> {
-        /// Copies `count` slots, changed by `edit`.
+        /// Copies `count` children of `unit` bytes each, changed by `edit`; `store` puts a new child into its place.
         ///
         /// # Safety
         ///
-        /// `from` holds `count` slots, `to` as many as the edit leaves.
-        #[inline]
-        unsafe fn copy(from: *const Slot, count: usize, to: *mut Slot, edit: Edit) {
-            // SAFETY: each branch reads [0, count) and writes exactly the slots of the result.
+        /// `from` holds `count` children, `to` has room for as many as the edit leaves.
+        #[inline(always)]
+        unsafe fn copy(
+            from: *const Slot,
+            count: usize,
+            to: *mut Slot,
+            unit: usize,
+            edit: Edit,
+            store: impl FnOnce(*mut Slot, Slot),
+        ) {
+            let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+            // SAFETY: each branch reads [0, count) and writes exactly the children of the result.
             unsafe {
                 match edit {
-                    Edit::Keep => ptr::copy_nonoverlapping(from, to, count),
+                    Edit::Keep => ptr::copy_nonoverlapping(from, to, count * unit),
                     Edit::Replace(at, slot) => {
-                        ptr::copy_nonoverlapping(from, to, count);
-                        *to.add(at) = slot;
+                        ptr::copy_nonoverlapping(from, to, count * unit);
+                        store(to.add(at * unit).cast(), slot);
                     }
                     Edit::Insert(at, slot) => {
-                        ptr::copy_nonoverlapping(from, to, at);
-                        *to.add(at) = slot;
-                        ptr::copy_nonoverlapping(from.add(at), to.add(at + 1), count - at);
+                        ptr::copy_nonoverlapping(from, to, at * unit);
+                        store(to.add(at * unit).cast(), slot);
+                        let (rest, after) = (from.add(at * unit), to.add((at + 1) * unit));
+                        ptr::copy_nonoverlapping(rest, after, (count - at) * unit);
                     }
                     Edit::Remove(at) => {
-                        ptr::copy_nonoverlapping(from, to, at);
-                        ptr::copy_nonoverlapping(from.add(at + 1), to.add(at), count - at - 1);
+                        ptr::copy_nonoverlapping(from, to, at * unit);
+                        let (rest, after) = (from.add((at + 1) * unit), to.add(at * unit));
+                        ptr::copy_nonoverlapping(rest, after, (count - at - 1) * unit);
                     }
                 }
             }
         }
         let copied = Self::allocate(generation, maps);
-        // SAFETY: the caller's; the new node was allocated for `maps`.
+        // SAFETY: the caller's; the new node was allocated for `maps`. A leaf is given as the pointer to it.
         unsafe {
             let old = Self::maps(this);
-            let (from, to) = (Self::slots(this), Self::slots(copied));
-            copy(from, old.node_count(), to, nodes);
             copy(
-                from.add(old.node_count()),
+                Self::slots(this),
+                old.node_count(),
+                Self::slots(copied),
+                size_of::<Slot>(),
+                nodes,
+                |place, child| *place = child,
+            );
+            copy(
+                Self::leaf_place(this, old, 0),
                 old.leaf_count(),
-                to.add(maps.node_count()),
+                Self::leaf_place(copied, maps, 0),
+                Self::stride(),
                 leaves,
+                |place, leaf| Self::store_leaf(place, leaf.cast()),
             );
         }
         copied
     }
 
-    /// Overwrites one slot of a private node.
+    /// Overwrites one leaf of a private node.
     ///
     /// # Safety
     ///
-    /// `this` is allocated, has that slot, and is reachable for the calling thread only.
-    pub(crate) unsafe fn set_slot(this: NodePtr<K, V, W>, index: usize, slot: Slot) {
+    /// `this` is allocated, has that leaf, and is reachable for the calling thread only; `leaf` is another one.
+    pub(crate) unsafe fn set_leaf(this: NodePtr<K, V, W>, index: usize, leaf: LeafPtr<K, V>) {
         // SAFETY: the caller's.
-        unsafe { *Self::slots(this).add(index) = slot };
+        unsafe { Self::store_leaf(Self::leaf_place(this, Self::maps(this), index), leaf) };
     }
 
     /// One more owner.
@@ -516,7 +708,7 @@ impl<K, V, const W: usize> Node<K, V, W> {
         assert!(!last, "a claim that was made in vain was the last one");
     }
 
-    /// Calls `node` or `leaf` for every child but `skip`.
+    /// Calls `node` or `leaf` for every child that is claimed, but for `skip`: not for leaves in the node itself.
     ///
     /// # Safety
     ///
@@ -535,6 +727,9 @@ impl<K, V, const W: usize> Node<K, V, W> {
                 if child.cast() != skip {
                     node(child);
                 }
+            }
+            if in_node::<K, V>() {
+                return;
             }
             for index in 0..maps.leaf_count() {
                 let child = Self::leaf(this, maps, index);
@@ -600,19 +795,23 @@ impl<K, V, const W: usize> Node<K, V, W> {
         unsafe {
             let words = this.cast::<u8>().add(size_of::<Self>()).cast::<u64>();
             let collision = (*this).stamp & 1 != 0;
-            let slots = if collision {
-                if Self::MAP_WORDS == 2 {
-                    *words.add(1) as usize
-                } else {
-                    *words as usize
-                }
+            let (nodes, leaves) = if Self::MAP_WORDS == 2 {
+                (*words, *words.add(1))
+            } else if collision {
+                (0, *words)
             } else {
-                (0..Self::MAP_WORDS)
-                    .map(|word| (*words.add(word)).count_ones() as usize)
-                    .sum()
+                (*words & 0xffff_ffff, *words >> 32)
+            };
+            let maps = Maps {
+                nodes,
+                leaves,
+                collision,
             };
             ptr::drop_in_place(this);
-            dealloc(this.cast(), Self::layout(slots));
+            dealloc(
+                this.cast(),
+                Self::layout(maps.node_count(), maps.leaf_count()),
+            );
         }
     }
 }
@@ -681,44 +880,73 @@ pub(crate) unsafe fn release_node<K, V, const W: usize>(node: NodePtr<K, V, W>) 
 }
 
 /// A leaf that is not in any trie yet; dropped with it unless it gets there.
-pub(crate) struct Fresh<K, V>(NonNull<Leaf<K, V>>);
+pub(crate) struct Fresh<K, V> {
+    /// The leaf, where leaves lie in nodes.
+    room: MaybeUninit<[u64; IN_NODE / 8]>,
+    /// The leaf otherwise; null when it was given away.
+    boxed: LeafPtr<K, V>,
+}
 
 impl<K, V> Fresh<K, V> {
     pub(crate) fn new(hash: u64, key: K, value: V) -> Self {
-        Self(NonNull::from(Box::leak(Leaf::new(hash, key, value))))
+        let leaf = Leaf { hash, key, value };
+        let mut room = MaybeUninit::<[u64; IN_NODE / 8]>::uninit();
+        let mut boxed = ptr::null_mut();
+        if in_node::<K, V>() {
+            // SAFETY: size and alignment of the leaf are at most those of the room.
+            unsafe { room.as_mut_ptr().cast::<Leaf<K, V>>().write(leaf) };
+        } else {
+            boxed = Boxed::allocate(leaf);
+        }
+        Self { room, boxed }
     }
 
+    /// The leaf, to be read; valid until `self` is moved.
     pub(crate) fn as_ptr(&self) -> LeafPtr<K, V> {
-        self.0.as_ptr()
+        if in_node::<K, V>() {
+            self.room.as_ptr().cast::<Leaf<K, V>>().cast_mut()
+        } else {
+            self.boxed
+        }
     }
 
     pub(crate) fn key(&self) -> &K {
         // SAFETY: owned by `self`, and not shared.
-        unsafe { &self.0.as_ref().key }
+        unsafe { &(*self.as_ptr()).key }
     }
 
     pub(crate) fn value(&self) -> &V {
         // SAFETY: owned by `self`, and not shared.
-        unsafe { &self.0.as_ref().value }
+        unsafe { &(*self.as_ptr()).value }
     }
 
     pub(crate) fn value_mut(&mut self) -> &mut V {
+        let leaf = if in_node::<K, V>() {
+            self.room.as_mut_ptr().cast::<Leaf<K, V>>()
+        } else {
+            self.boxed
+        };
         // SAFETY: owned by `self`, not shared, borrowed exclusively.
-        unsafe { &mut self.0.as_mut().value }
+        unsafe { &mut (*leaf).value }
     }
 
-    /// Gives the leaf away, with its one claim.
-    pub(crate) fn into_raw(self) -> LeafPtr<K, V> {
-        let raw = self.0.as_ptr();
-        std::mem::forget(self);
-        raw
+    /// Gives the leaf away, with its one claim; returns where it is, as [`as_ptr`](Self::as_ptr).
+    pub(crate) fn give_away(&mut self) -> LeafPtr<K, V> {
+        if in_node::<K, V>() {
+            self.as_ptr()
+        } else {
+            std::mem::replace(&mut self.boxed, ptr::null_mut())
+        }
     }
 }
 
 impl<K, V> Drop for Fresh<K, V> {
     fn drop(&mut self) {
-        // SAFETY: never shared: an attempt that offered it to others and failed has withdrawn it before anyone
-        // could have reached it.
-        unsafe { Leaf::free(self.0.as_ptr()) };
+        // A leaf in the room needs no drop: see `in_node`.
+        if !self.boxed.is_null() {
+            // SAFETY: never shared: an attempt that offered it to others and failed has withdrawn it before anyone
+            // could have reached it.
+            unsafe { Leaf::free(self.boxed) };
+        }
     }
 }

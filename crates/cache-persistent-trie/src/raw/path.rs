@@ -205,7 +205,8 @@ impl<K, V, const W: usize> Path<K, V, W> {
         let (hash, generation) = (self.hash, self.generation);
         self.growth = isize::from(self.found().is_none());
         let Some(last) = self.depth.checked_sub(1) else {
-            self.root = Node::single(generation, digit_bit(W, hash, 0), leaf);
+            // SAFETY: the caller's.
+            self.root = unsafe { Node::single(generation, digit_bit(W, hash, 0), leaf) };
             return;
         };
         let old = self.step(last).old;
@@ -518,7 +519,7 @@ pub(crate) trait Change<K, V> {
 
 /// A leaf to be published, for [`Change`]s.
 pub(crate) fn give_away<K, V>(leaf: &mut Option<Fresh<K, V>>) {
-    if let Some(leaf) = leaf.take() {
-        let _ = leaf.into_raw();
+    if let Some(mut leaf) = leaf.take() {
+        let _ = leaf.give_away();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use super::node::{Leaf, LeafPtr, MAX_PATH, Node, NodePtr, Slot, digit_bit, levels, rank};
+use super::node::{Leaf, LeafPtr, MAX_PATH, Node, NodePtr, Slot, digit_bit, in_node, levels, rank};
 
 /// The leaf for a key.
 ///
@@ -28,7 +28,7 @@ pub(crate) unsafe fn find<K, V, const W: usize>(
 pub(crate) unsafe fn find_leaf<K, V, const W: usize>(
     root: NodePtr<K, V, W>,
     hash: u64,
-    matches: impl Fn(&Leaf<K, V>) -> bool,
+    matches: impl FnMut(&Leaf<K, V>) -> bool,
 ) -> Option<LeafPtr<K, V>> {
     /// [`walk`] with the processor's instruction for counting bits, which the baseline of x86-64 lacks.
     ///
@@ -40,7 +40,7 @@ pub(crate) unsafe fn find_leaf<K, V, const W: usize>(
     unsafe fn walk_popcnt<K, V, const W: usize>(
         root: NodePtr<K, V, W>,
         hash: u64,
-        matches: impl Fn(&Leaf<K, V>) -> bool,
+        matches: impl FnMut(&Leaf<K, V>) -> bool,
     ) -> Option<LeafPtr<K, V>> {
         // SAFETY: the caller's.
         unsafe { walk(root, hash, matches) }
@@ -63,7 +63,7 @@ pub(crate) unsafe fn find_leaf<K, V, const W: usize>(
 unsafe fn walk<K, V, const W: usize>(
     root: NodePtr<K, V, W>,
     hash: u64,
-    matches: impl Fn(&Leaf<K, V>) -> bool,
+    mut matches: impl FnMut(&Leaf<K, V>) -> bool,
 ) -> Option<LeafPtr<K, V>> {
     if root.is_null() {
         return None;
@@ -80,6 +80,10 @@ unsafe fn walk<K, V, const W: usize>(
                 // Where a node is longer than a line, or lies across two, its slot is loaded after its maps, on which the
                 // slot's place depends: two misses one after the other. The second line is asked for with the first.
                 prefetch(node.cast::<u8>().wrapping_add(64));
+                if in_node::<K, V>() {
+                    // The lowest nodes are longer with their leaves in them.
+                    prefetch(node.cast::<u8>().wrapping_add(128));
+                }
                 level += 1;
                 if level == levels(W) {
                     return find_collision(node, matches);
@@ -103,7 +107,7 @@ unsafe fn walk<K, V, const W: usize>(
 #[cold]
 unsafe fn find_collision<K, V, const W: usize>(
     node: NodePtr<K, V, W>,
-    matches: impl Fn(&Leaf<K, V>) -> bool,
+    mut matches: impl FnMut(&Leaf<K, V>) -> bool,
 ) -> Option<LeafPtr<K, V>> {
     // SAFETY: what is reached from an owned node is owned.
     unsafe {
@@ -112,6 +116,31 @@ unsafe fn find_collision<K, V, const W: usize>(
             .map(|index| Node::leaf(node, maps, index))
             .find(|&leaf| matches(&*leaf))
     }
+}
+
+/// The node at which the search for `hash` ends, or null.
+///
+/// # Safety
+///
+/// As for [`find`].
+pub(crate) unsafe fn holder<K, V, const W: usize>(
+    root: NodePtr<K, V, W>,
+    hash: u64,
+) -> NodePtr<K, V, W> {
+    let mut node = root;
+    let mut level = 0;
+    while !node.is_null() && level < levels(W) {
+        // SAFETY: what is reached from an owned node is owned.
+        let maps = unsafe { Node::maps(node) };
+        let bit = digit_bit(W, hash, level);
+        if maps.nodes & bit == 0 {
+            break;
+        }
+        // SAFETY: as above.
+        node = unsafe { Node::child(node, rank(maps.nodes, bit)) };
+        level += 1;
+    }
+    node
 }
 
 /// How many lookups of a batch are under way at the same time. Few enough that their lines stay in the first-level
@@ -186,7 +215,7 @@ impl<K, V, const W: usize> Group<K, V, W> {
     unsafe fn walk_any(&mut self, count: usize) {
         const { assert!(GROUP <= 32, "one bit per lookup") };
         let mut node = self.root;
-        let mut slot = [std::ptr::null::<Slot>(); GROUP];
+        let mut slot = [std::ptr::null_mut::<Slot>(); GROUP];
         let mut lanes = [0_u8; GROUP];
         let mut active = 0;
         self.collisions = 0;
@@ -219,7 +248,7 @@ impl<K, V, const W: usize> Group<K, V, W> {
                         slot[lane] = slots.add(rank(maps.nodes, bit));
                         lanes[going] = lane as u8;
                     } else if maps.leaves & bit != 0 {
-                        slot[lane] = slots.add(maps.node_count() + rank(maps.leaves, bit));
+                        slot[lane] = Node::leaf_place(node[lane], maps, rank(maps.leaves, bit));
                         lanes[going] = lane as u8 | 0x80;
                     } else {
                         continue;
@@ -232,13 +261,14 @@ impl<K, V, const W: usize> Group<K, V, W> {
             let mut next = 0;
             for at in 0..going {
                 let lane = usize::from(lanes[at] & 0x7f);
-                // SAFETY: set in the first step.
-                let child = unsafe { *slot[lane] };
-                prefetch(child);
                 if lanes[at] & 0x80 != 0 {
-                    self.leaf[lane] = child.cast();
+                    // SAFETY: set in the first step.
+                    self.leaf[lane] = unsafe { Node::<K, V, W>::leaf_at(slot[lane]) };
+                    prefetch(self.leaf[lane]);
                 } else {
-                    node[lane] = child.cast();
+                    // SAFETY: set in the first step.
+                    node[lane] = unsafe { (*slot[lane]).cast() };
+                    prefetch(node[lane]);
                     lanes[next] = lane as u8;
                     next += 1;
                 }
@@ -276,6 +306,14 @@ impl<'a, K, V, const W: usize> Iterator for Leaves<'a, K, V, W> {
     type Item = &'a Leaf<K, V>;
 
     fn next(&mut self) -> Option<&'a Leaf<K, V>> {
+        // SAFETY: owned for the lifetime.
+        self.next_pointer().map(|leaf| unsafe { &*leaf })
+    }
+}
+
+impl<K, V, const W: usize> Leaves<'_, K, V, W> {
+    /// The next leaf as a pointer, from which its owner count can be reached.
+    pub(crate) fn next_pointer(&mut self) -> Option<LeafPtr<K, V>> {
         while let Some(top) = self.depth.checked_sub(1) {
             let (node, at) = self.stack[top];
             // SAFETY: what is reached from an owned node is owned.
@@ -288,7 +326,7 @@ impl<'a, K, V, const W: usize> Iterator for Leaves<'a, K, V, W> {
                     self.depth += 1;
                 } else if at < nodes + maps.leaf_count() {
                     self.stack[top].1 += 1;
-                    return Some(&*Node::leaf(node, maps, at - nodes));
+                    return Some(Node::leaf(node, maps, at - nodes));
                 } else {
                     self.depth -= 1;
                 }
