@@ -29,7 +29,7 @@ use crate::programs::{
 #[cfg(feature = "peers")]
 use crate::subject::one_by_one;
 use crate::subject::{Family, Freezes, Frozen, MapKey, MapValue, Via, frozen, hasher, in_bulk};
-pub use variants::VARIANTS;
+pub use variants::{VARIANTS, WIDTHS};
 
 /// What kind of thing a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

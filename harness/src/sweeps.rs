@@ -11,7 +11,8 @@ use crate::programs::{
     ValueSize, Work, Zeroing,
 };
 use crate::registry::{
-    self, BATCHES, Class, Design, Kind, MERGED_INTO, ROUTERS, Router, StripedRow, VARIANTS, ZEROING,
+    self, BATCHES, Class, Design, Kind, MERGED_INTO, Program, ROUTERS, Router, StripedRow,
+    VARIANTS, WIDTHS, ZEROING,
 };
 use crate::workload::{Dist, Mix};
 
@@ -61,6 +62,8 @@ pub enum Job {
     ShardCount(ShardCount),
     /// A cell of the published table of lock designs.
     StudyLocks(StudyLocks),
+    /// A cell of the core grid for a trie of another width.
+    TrieWidth(Grid, Program<Grid>),
     /// A cell of the batch experiment.
     Batch(Batch),
 }
@@ -82,6 +85,7 @@ impl Job {
         }
         match self {
             Self::Grid(cell) => (design.programs.grid)(cell, bench),
+            Self::TrieWidth(cell, program) => program(cell, bench),
             Self::Ablation(cell) => programs::ablation(cell, bench),
             Self::Adversarial(cell) => design.programs.adversarial.ok_or(ALONE)?(cell, bench),
             Self::Latency(cell) => (design.programs.latency)(cell, bench),
@@ -124,7 +128,7 @@ impl Job {
     #[must_use]
     pub const fn threads(&self) -> usize {
         match self {
-            Self::Grid(cell) => cell.threads,
+            Self::Grid(cell) | Self::TrieWidth(cell, _) => cell.threads,
             Self::Ablation(cell) => cell.threads,
             Self::Adversarial(cell) => cell.threads,
             Self::Latency(cell) => cell.threads,
@@ -171,7 +175,7 @@ impl Job {
                 // A copied entry costs about 15 ns.
                 around(keys) + Duration::from_nanos((writes * cell.threads * keys) as u64 * 15)
             }
-            Self::Grid(_) => around(keys) + whole,
+            Self::Grid(_) | Self::TrieWidth(..) => around(keys) + whole,
             Self::Ablation(cell) => match cell.variant.work {
                 Work::Grid(_) => around(keys) + whole,
                 Work::Values(size, _) => {
@@ -321,6 +325,12 @@ pub const EXPERIMENTS: &[Sweep] = &[
         what: "the published table of four lock designs: 64 shards, keys key-0 to key-999999, 8,000,000 operations",
         axes: "reads 100, 90, 50, 10 % x threads 1, 2, 4, 8; uniform; eight operations per key in all",
         cells: Some(study_locks),
+    },
+    Sweep {
+        name: "trie-width",
+        what: "how many children a node of the persistent trie should have",
+        axes: "width 8, 16, 32, 64 x mix r100, r90, r50, r10 x fewest and most threads; uniform",
+        cells: Some(trie_width),
     },
     Sweep {
         name: "zeroing",
@@ -520,6 +530,35 @@ fn ablation(design: &Design, threads: &[usize]) -> Vec<Cell> {
     }
     cells
 }
+
+/// See [`EXPERIMENTS`].
+fn trie_width(design: &Design, threads: &[usize]) -> Vec<Cell> {
+    if design.name != WIDE {
+        return Vec::new();
+    }
+    let mut cells = Vec::new();
+    for (width, program) in WIDTHS {
+        for mix in Mix::ALL {
+            for threads in extremes(threads) {
+                let (mixed, most) = (mix.name(), suffix(threads));
+                let grid = Grid {
+                    dist: Dist::Uniform,
+                    mix,
+                    threads,
+                    least_writes: 0,
+                };
+                cells.push(Cell {
+                    name: format!("TrieWidth/impl={WIDE}/width={width}/mix={mixed}{most}"),
+                    job: Job::TrieWidth(grid, program),
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// The design whose width is a parameter.
+const WIDE: &str = "hamt";
 
 /// See [`EXPERIMENTS`].
 fn latency(design: &Design, threads: &[usize]) -> Vec<Cell> {
@@ -942,6 +981,37 @@ mod tests {
         for way in BATCHES {
             assert!(!names(way.design).is_empty(), "{} is no design", way.design);
         }
+    }
+
+    #[test]
+    fn every_width_of_the_trie_is_a_trie_of_that_width() {
+        let cells = trie_width(design("hamt").unwrap(), &[1, 2, 4]);
+        assert_eq!(cells.len(), 4 * 4 * 2);
+        assert_eq!(cells[1].name, "TrieWidth/impl=hamt/width=8/mix=r100-4");
+        assert!(trie_width(design("hamt256").unwrap(), &[1]).is_empty());
+        // Copied paths are as long as the widest node is wide: bytes per write tell the widths apart.
+        let bench = Bench::new(
+            Keys::new(20_000, 16),
+            64,
+            1,
+            Vec::new(),
+            Benchtime::Ops(20_000),
+            1,
+        );
+        let bytes_per_write = |width: usize| {
+            let name = format!("TrieWidth/impl=hamt/width={width}/mix=r10");
+            let cell = cells
+                .iter()
+                .find(|cell| cell.name == name)
+                .expect("planned");
+            let sample = cell
+                .job
+                .run(design("hamt").unwrap(), &bench)
+                .expect("measured");
+            sample.measured.allocated.allocated as f64 / sample.measured.writes as f64
+        };
+        let (narrow, wide) = (bytes_per_write(8), bytes_per_write(64));
+        assert!(1.5 * narrow < wide, "{narrow} and {wide} bytes per write");
     }
 
     #[test]

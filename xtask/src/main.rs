@@ -3,6 +3,7 @@
 //! Exit codes, the same for every verb: 0 done, 1 something failed (a cell, a check, a file),
 //! 2 the command line or its files make no sense, 3 undecided (`compare --strict` alone), 130 interrupted.
 
+mod check;
 mod claims;
 mod compare;
 mod cpuinfo;
@@ -53,6 +54,10 @@ enum Verb {
     /// Write from many threads to the trie while it is frozen every millisecond, and check every snapshot, the memory
     /// and that each value is dropped once.
     Soak(soak::Args),
+    /// Run the model checkers on the lock-free crates, with the broken variants that they must notice.
+    Model(check::ModelArgs),
+    /// Run the crates' tests under a sanitizer, after it has proved that it reports a planted fault.
+    Sanitize(check::SanitizeArgs),
     /// Put the headline table of a committed data set into README.md, or check that it is up to date.
     Readme(readme::Args),
 }
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         Verb::Claims(args) => claims::run(&args),
         Verb::List(args) => list::run(&args),
         Verb::Cpuinfo(args) => cpuinfo::run(&args),
+        Verb::Model(args) => check::model(&args),
+        Verb::Sanitize(args) => check::sanitize(&args),
         Verb::Soak(args) => soak::run(&args),
         Verb::Readme(args) => readme::run(&args),
     };

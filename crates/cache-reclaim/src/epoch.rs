@@ -4,7 +4,7 @@
 //! Epochs (K. Fraser, *Practical lock-freedom*, 2004, section 5.2.3), with the fence on the other side. A thread
 //! announces the epoch it read when it pins. The epoch moves on only when every announcement is of the present one, so
 //! once it has moved twice, whoever was pinned before the first move is not any more, and what was unlinked by then can
-//! be freed.
+//! be freed. Here it must move three times, since what is retired may carry the number of the epoch before.
 //!
 //! An announcement must be visible before the reads that it protects. Elsewhere each pin pays a full fence for that,
 //! which also keeps the cache misses of consecutive reads from overlapping. Here whoever wants to move the epoch makes
@@ -47,8 +47,9 @@ const STEP: usize = 2;
 /// Announces the present epoch: the reader's half. What is read afterwards is protected.
 #[inline(always)]
 pub(crate) fn announce(epoch: &AtomicUsize, mine: &AtomicUsize, fenced: bool) {
-    // Relaxed twice: an outdated epoch only keeps the next from coming, and the barrier orders the announcement.
-    mine.store(epoch.load(Ordering::Relaxed) | 1, Ordering::Relaxed);
+    // Acquire: what is read under the announcement is read after the epoch. An outdated epoch only keeps the next from
+    // coming. Relaxed: the barrier orders the announcement.
+    mine.store(epoch.load(Ordering::Acquire) | 1, Ordering::Relaxed);
     barrier::light(fenced);
 }
 
@@ -59,7 +60,10 @@ pub(crate) fn withdraw(mine: &AtomicUsize) {
     mine.store(UNPINNED, Ordering::Release);
 }
 
-/// The epoch as of which something that was taken out before this call is retired.
+/// The epoch as of which something that was taken out before this call is retired: the present one, or the one before.
+///
+/// Whoever moved the epoch to `e` made every thread execute a barrier after it had seen `e - 1`. What was taken out
+/// before that barrier is out for all who read `e`. What is taken out after it is stamped `e - 1` at least.
 pub(crate) fn stamp(epoch: &AtomicUsize) -> usize {
     // What was taken out must be out for whoever moves the epoch on after this read of it.
     crate::sync::fence(Ordering::SeqCst);
@@ -93,8 +97,9 @@ pub(crate) fn advance<'a>(
 
 /// Whether what was retired as of `stamp` can be freed. `now` was read from the epoch with acquire, or more.
 pub(crate) fn is_over(stamp: usize, now: usize) -> bool {
-    // Twice: a thread may be pinned in the epoch before the present one.
-    now.wrapping_sub(stamp) >= 2 * STEP
+    // A thread may be pinned in the epoch before the present one, and the stamp may be one behind what that thread read:
+    // the order between the stamp and a fence-free announcement is not one that the memory model gives.
+    now.wrapping_sub(stamp) >= 3 * STEP
 }
 
 #[cfg(not(loom))]
@@ -275,7 +280,7 @@ mod threads {
         }
 
         /// Has what this thread has retired freed as soon as possible: after the guard, as far as the epoch allows.
-        /// For objects that hold much memory, and for tests. Two to three calls free everything when no other thread
+        /// For objects that hold much memory, and for tests. Three to four calls free everything when no other thread
         /// is pinned.
         #[cold]
         pub fn flush(&self) {
@@ -459,7 +464,7 @@ mod threads {
                 prefetch(ahead.object);
             }
             let Retired { object, bury } = bag[i];
-            // SAFETY: two epochs have begun since the object was retired, so every guard of that time is gone.
+            // SAFETY: enough epochs have begun since the object was retired (`is_over`): every guard of that time is gone.
             unsafe { bury(object) };
         }
         bag.clear();

@@ -116,12 +116,12 @@ fn run_epochs(broken: EpochsBroken) {
         published.store(std::ptr::null_mut(), Ordering::Release);
         let stamp = epoch::stamp(&epoch);
         let mut now = stamp;
-        for _ in 0..2 {
+        for _ in 0..3 {
             now = epoch::advance(&epoch, std::iter::once(&*mine));
         }
         let over = match broken {
             EpochsBroken::FreedUnconditionally => true,
-            EpochsBroken::FreedOneEpochEarly => now != stamp,
+            EpochsBroken::FreedAfterOneEpoch => now != stamp,
             _ => epoch::is_over(stamp, now),
         };
         if over {
@@ -139,7 +139,7 @@ fn run_epochs(broken: EpochsBroken) {
 enum EpochsBroken {
     Nothing,
     ReaderDoesNotFence,
-    FreedOneEpochEarly,
+    FreedAfterOneEpoch,
     FreedUnconditionally,
 }
 
@@ -153,7 +153,7 @@ fn the_broken_variants_of_epochs_are_noticed() {
     for broken in [
         EpochsBroken::ReaderDoesNotFence,
         EpochsBroken::FreedUnconditionally,
-        EpochsBroken::FreedOneEpochEarly,
+        EpochsBroken::FreedAfterOneEpoch,
     ] {
         assert!(
             catch_unwind(|| run_epochs(broken)).is_err(),

@@ -1,5 +1,5 @@
-//! The variants of the `ablation` experiment: designs with one decision taken differently. None of them is listed or
-//! measured anywhere else.
+//! The variants of the `ablation` and `trie-width` experiments: designs with one decision taken differently. None of
+//! them is listed or measured anywhere else.
 //!
 //! The first variant of each decision is the one that ships.
 
@@ -8,11 +8,12 @@ use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::marker::PhantomData;
 
 use cache_api::DefaultHashBuilder;
+use cache_persistent_trie::HamtCache;
 use cache_sharded::{MutexLock, Padded128, Padding, StripedCache, Unpadded};
 
-use super::ShardedRow;
+use super::{Program, ShardedRow};
 use crate::alloc::Backend;
-use crate::programs::{self, Variant, Work};
+use crate::programs::{self, Grid, Variant, Work};
 use crate::subject::{Cloning, Family, HASH_SEED, MapKey, MapValue, Via, hasher, in_bulk};
 
 /// All of them, those of one decision side by side.
@@ -41,6 +42,27 @@ pub const VARIANTS: &[Variant] = &[
     values::<ShardedRow>("allocator", "mimalloc", 256, Some(Backend::Mimalloc)),
     values::<ShardedRow>("allocator", "system", 256, Some(Backend::System)),
 ];
+
+/// The persistent trie with nodes of so many children at most.
+pub const WIDTHS: [(usize, Program<Grid>); 4] = [
+    (8, programs::grid::<Wide<8>>),
+    (16, programs::grid::<Wide<16>>),
+    (32, programs::grid::<Wide<32>>),
+    (64, programs::grid::<Wide<64>>),
+];
+
+/// That trie.
+struct Wide<const WIDTH: usize>;
+
+impl<const WIDTH: usize> Family for Wide<WIDTH> {
+    type Map<K: MapKey, V: MapValue> = Via<HamtCache<K, V, DefaultHashBuilder, WIDTH>>;
+
+    fn filled<K: MapKey, V: MapValue>(
+        entries: impl ExactSizeIterator<Item = (K, V)>,
+    ) -> Self::Map<K, V> {
+        in_bulk(HamtCache::with_hasher(hasher()), entries)
+    }
+}
 
 /// A variant of the sharded design in the core grid.
 const fn grid<F: Family>(what: &'static str, name: &'static str) -> Variant
