@@ -766,6 +766,7 @@ fn study_locks(design: &Design, _: &[usize]) -> Vec<Cell> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Keys;
     use crate::registry::{REGISTRY, find as design};
 
     #[test]

@@ -465,7 +465,8 @@ fn batches_of_writes_are_seen_whole() {
         });
         let singles = scope.spawn(|| {
             let mut round = 0;
-            while !over.load(Ordering::Relaxed) {
+            // All ten keys at least, however late this thread starts.
+            while round < 10 || !over.load(Ordering::Relaxed) {
                 map.insert(1_000 + round % 10, round);
                 round += 1;
             }

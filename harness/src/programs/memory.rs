@@ -323,21 +323,31 @@ mod tests {
 
     #[test]
     fn every_row_is_weighed() {
-        // Other tests allocate meanwhile; entries enough drown what they hold, and the bounds are wide.
+        // Other tests allocate and free meanwhile; entries enough drown most of that, the bounds are wide, and a
+        // weighing that was disturbed all the same is repeated.
         let bench = bench(20_000);
         for design in REGISTRY {
             let copying = design.class == crate::registry::Class::Copying;
-            let filled = (design.programs.memory)(&cell(State::Filled, copying), &bench)
-                .unwrap_or_else(|error| panic!("{}: {error}", design.name));
-            assert_eq!(filled.measured.ops, 20_000);
+            let fill = || {
+                let filled = (design.programs.memory)(&cell(State::Filled, copying), &bench)
+                    .unwrap_or_else(|error| panic!("{}: {error}", design.name));
+                assert_eq!(filled.measured.ops, 20_000);
+                unit(&filled, "B/entry")
+            };
             let stores = design.kind != crate::registry::Kind::Floor;
             if stores {
                 // Two headers of 16 bytes are stored for each entry.
-                let each = unit(&filled, "B/entry");
-                assert!(each > 25.0, "{}: {each} bytes per entry", design.name);
+                let weighings: Vec<f64> = (0..5).map(|_| fill()).collect();
+                assert!(
+                    weighings.iter().any(|&each| each > 25.0),
+                    "{}: {weighings:?} bytes per entry",
+                    design.name
+                );
                 let emptied = (design.programs.memory)(&cell(State::Emptied, copying), &bench)
                     .unwrap_or_else(|error| panic!("{}: {error}", design.name));
                 assert!(unit(&emptied, "settled-B/entry").is_finite());
+            } else {
+                fill();
             }
             assert_eq!(
                 design.programs.snapshot.is_some(),
