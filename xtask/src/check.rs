@@ -211,11 +211,8 @@ impl Sanitizer {
         command.env("RUST_BACKTRACE", "0");
         command.args(["--target", TARGET]);
         let mut options = run.options.to_owned();
-        let suppressions = workspace_root()
-            .join("crates")
-            .join(run.package)
-            .join("tsan.supp");
-        if self == Self::Thread && suppressions.is_file() {
+        if self == Self::Thread {
+            let suppressions = workspace_root().join("xtask").join("tsan.supp");
             options += &format!(" suppressions={}", suppressions.display());
         }
         let variable = match self {
@@ -283,7 +280,7 @@ fn test(run: &Run, flags: &str, target_dir: &str) -> Command {
         .map_or_else(|| "target".into(), std::path::PathBuf::from);
     command
         .current_dir(workspace_root())
-        .args(["test", "--package", run.package])
+        .args(["test", "--no-fail-fast", "--package", run.package])
         .args(run.args)
         .arg("--target-dir")
         .arg(target.join(target_dir))
