@@ -112,10 +112,11 @@ mod threads {
     use std::iter;
     use std::marker::PhantomData;
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-    use std::sync::{Mutex, OnceLock, PoisonError};
+    use std::sync::{Mutex, PoisonError};
 
     use super::{UNPINNED, advance, announce, is_over, stamp, withdraw};
     use crate::barrier;
+    use crate::link::Link;
 
     /// So many retired objects are freed together: the barrier that this takes costs a few microseconds when other
     /// threads are running.
@@ -173,7 +174,7 @@ mod threads {
         local: RefCell<Local>,
         leased: AtomicBool,
         /// The record that was added after this one.
-        next: OnceLock<&'static Record>,
+        next: Link<Record>,
     }
 
     // SAFETY: the cells are touched only by the thread that leases the record (guards cannot be sent), and the lease
@@ -181,7 +182,7 @@ mod threads {
     unsafe impl Sync for Record {}
 
     /// The first record, which leads to all others.
-    static FIRST: OnceLock<&'static Record> = OnceLock::new();
+    static FIRST: Link<Record> = Link::new();
 
     thread_local! {
         /// This thread's record. No destructor, so it can be asked at any time.
@@ -344,12 +345,12 @@ mod threads {
                 fenced: barrier::readers_fence(),
                 local: RefCell::default(),
                 leased: AtomicBool::new(true),
-                next: OnceLock::new(),
+                next: Link::new(),
             }));
             let mut end = &FIRST;
-            while end.set(record).is_err() {
+            while let Err(before) = end.set(record) {
                 // Somebody was there before: on to the end of the list, which only grows.
-                end = &end.get().expect("it refused to be set again").next;
+                end = &before.next;
             }
             record
         }
@@ -493,6 +494,6 @@ mod threads {
 
     /// All records. Whoever announces has its record in the list before that.
     fn all() -> impl Iterator<Item = &'static Record> {
-        iter::successors(FIRST.get().copied(), |record| record.next.get().copied())
+        iter::successors(FIRST.get(), |record| record.next.get())
     }
 }

@@ -42,10 +42,12 @@
 //! - `published`: turning the published pointer into a reference or an `Arc`, which is what the protocol proves valid.
 //! - `barrier`: the system call.
 //! - `epoch`: calling the functions that free, once the epochs say so; records that are shared between threads.
+//! - `link`: following a pointer to a record, which is never freed.
 
 mod barrier;
 mod broken;
 pub mod epoch;
+mod link;
 #[cfg(all(test, loom))]
 mod model;
 mod published;

@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::iter;
 use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
 use crate::barrier;
+use crate::link::Link;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// What a thread is reading, null if nothing.
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// Whether some thread may announce here.
     leased: AtomicBool,
     /// The record that was added after this one.
-    next: OnceLock<&'static Record>,
+    next: Link<Record>,
 }
 
 /// A slot, and the record to give back with it if it was borrowed for this slot alone.
@@ -39,7 +39,7 @@ pub(crate) struct Lease {
 }
 
 /// The first record, which leads to all others. They are never unlinked: as many as threads ever read at one time.
-static FIRST: OnceLock<&'static Record> = OnceLock::new();
+static FIRST: Link<Record> = Link::new();
 
 thread_local! {
     /// This thread's record. No destructor, so it can be asked at any time.
@@ -140,12 +140,12 @@ impl Record {
             slots: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             fenced: barrier::readers_fence(),
             leased: AtomicBool::new(true),
-            next: OnceLock::new(),
+            next: Link::new(),
         }));
         let mut end = &FIRST;
-        while end.set(record).is_err() {
+        while let Err(before) = end.set(record) {
             // Somebody was there before: on to the end of the list, which only grows.
-            end = &end.get().expect("it refused to be set again").next;
+            end = &before.next;
         }
         record
     }
@@ -166,7 +166,7 @@ impl Record {
 
 /// All records. Whoever announces has its record in the list before that.
 fn all() -> impl Iterator<Item = &'static Record> {
-    iter::successors(FIRST.get().copied(), |record| record.next.get().copied())
+    iter::successors(FIRST.get(), |record| record.next.get())
 }
 
 /// All slots of all threads.
