@@ -1,52 +1,22 @@
 //! The one door to atomics and epochs; never any logic of the map.
 //!
-//! A normal build gets `std`'s atomics and crossbeam-epoch. Under `--cfg shuttle` the atomics are those of the model
+//! A normal build gets `std`'s atomics and the epochs of cache-reclaim. Under `--cfg shuttle` the atomics are those of the model
 //! checker and the epochs an adversarial mock ([`model`]).
 
-pub(crate) use imp::{Arc, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Guard, pin};
+#[cfg(shuttle)]
+pub(crate) use imp::AtomicBool;
+pub(crate) use imp::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Grace, Guard, advance, pin};
 pub(crate) use std::sync::atomic::Ordering;
 
 #[cfg(not(shuttle))]
 mod imp {
-    use std::sync::OnceLock;
-
-    use crossbeam_epoch::{Collector, LocalHandle};
-
-    pub(crate) use crossbeam_epoch::Guard;
-    pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
-
-    /// One collector for all maps of this crate, and for nothing else: a thread that stays pinned in the default
-    /// collector on behalf of some other library does not hold back reclamation here. A collector per map would go
-    /// further, but needs a per-thread table of handles, looked up on each operation.
-    fn collector() -> &'static Collector {
-        static COLLECTOR: OnceLock<Collector> = OnceLock::new();
-        COLLECTOR.get_or_init(Collector::new)
-    }
-
-    thread_local! {
-        static HANDLE: LocalHandle = collector().register();
-    }
-
-    /// Pins the current thread: whatever is reachable from a root loaded from now on stays allocated until the
-    /// guard is dropped. Also works in destructors of thread-locals, by a registration of its own.
-    #[inline]
-    pub(crate) fn pin() -> Guard {
-        HANDLE
-            .try_with(LocalHandle::pin)
-            .unwrap_or_else(|_| pin_unregistered())
-    }
-
-    #[cold]
-    fn pin_unregistered() -> Guard {
-        collector().register().pin()
-    }
+    pub(crate) use cache_reclaim::epoch::{Grace, Guard, advance, pin};
+    pub(crate) use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
 }
 
 #[cfg(shuttle)]
 mod imp {
-    pub(crate) use super::model::{Guard, pin};
-    pub(crate) use shuttle::sync::Arc;
+    pub(crate) use super::model::{Grace, Guard, advance, pin};
     pub(crate) use shuttle::sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize,
     };

@@ -37,7 +37,7 @@ use crate::barrier;
 use crate::sync::{AtomicUsize, Ordering};
 
 #[cfg(not(loom))]
-pub use self::threads::{Guard, pin};
+pub use self::threads::{Grace, Guard, advance, pin};
 
 /// An announcement of this value: not pinned. Any other is that of an epoch, which is even, plus one.
 const UNPINNED: usize = 0;
@@ -71,7 +71,7 @@ pub(crate) fn stamp(epoch: &AtomicUsize) -> usize {
 }
 
 /// Moves the epoch on if all announcements are of the present one, and returns the epoch.
-pub(crate) fn advance<'a>(
+pub(crate) fn move_on<'a>(
     epoch: &AtomicUsize,
     announcements: impl Iterator<Item = &'a AtomicUsize>,
 ) -> usize {
@@ -114,7 +114,7 @@ mod threads {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::sync::{Mutex, PoisonError};
 
-    use super::{UNPINNED, advance, announce, is_over, stamp, withdraw};
+    use super::{UNPINNED, announce, is_over, move_on, stamp, withdraw};
     use crate::barrier;
     use crate::link::Link;
 
@@ -245,6 +245,52 @@ mod threads {
             record,
             local: PhantomData,
         }
+    }
+
+    /// A grace period: over when every guard that was alive at its beginning is gone.
+    ///
+    /// For structures that keep what they have retired themselves, instead of [handing it over](Guard::retire): because
+    /// it borrows from its surroundings, or is used again. As `start_poll_synchronize_rcu` in Linux.
+    ///
+    /// ```
+    /// use cache_reclaim::epoch::{self, Grace};
+    ///
+    /// let grace = Grace::begin();
+    /// // What was unlinked before this line may be freed as soon as `is_over` says so.
+    /// while !grace.is_over() {
+    ///     epoch::advance();
+    ///     std::thread::yield_now();
+    /// }
+    /// ```
+    #[derive(Clone, Copy, Debug)]
+    pub struct Grace {
+        stamp: usize,
+    }
+
+    impl Grace {
+        /// Begins one. O(1): a fence and a load.
+        #[must_use]
+        pub fn begin() -> Self {
+            Self {
+                stamp: stamp(&EPOCH),
+            }
+        }
+
+        /// Whether all guards that were alive at its beginning are gone. What their threads did under them then
+        /// happens before what the caller does next. O(1): one load. It becomes true only if somebody
+        /// [advances](advance).
+        #[must_use]
+        pub fn is_over(&self) -> bool {
+            // Acquire: see `move_on`.
+            is_over(self.stamp, EPOCH.load(Ordering::Acquire))
+        }
+    }
+
+    /// Has grace periods go on, if every thread that is pinned now has pinned, or [repinned](Guard::repin), since the
+    /// last success of this call. Three successes end a grace period. May be called pinned or not. O(threads), and one
+    /// barrier in each running thread: a few microseconds.
+    pub fn advance() {
+        move_on(&EPOCH, all().map(|record| &record.announcement));
     }
 
     #[cold]
@@ -411,7 +457,7 @@ mod threads {
                 .front()
                 .map(|sealed| sealed.stamp);
             if oldest.is_none_or(|stamp| !is_over(stamp, now)) {
-                now = advance(&EPOCH, all().map(|record| &record.announcement));
+                now = move_on(&EPOCH, all().map(|record| &record.announcement));
             }
             for _ in 0..PER_COLLECTION {
                 let due = {

@@ -117,7 +117,7 @@ fn run_epochs(broken: EpochsBroken) {
         let stamp = epoch::stamp(&epoch);
         let mut now = stamp;
         for _ in 0..3 {
-            now = epoch::advance(&epoch, std::iter::once(&*mine));
+            now = epoch::move_on(&epoch, std::iter::once(&*mine));
         }
         let over = match broken {
             EpochsBroken::FreedUnconditionally => true,

@@ -1,12 +1,12 @@
 //! Limbo: where replaced versions wait for their grace period. Never decides what is garbage.
 //!
-//! crossbeam-epoch only tells *when*: one deferred call per batch sets a flag. The garbage itself stays in lists that
-//! belong to the map, and is freed by the map's own writers, or when the map is dropped. Three things follow:
+//! The epochs only tell *when*: a batch notes at which of them its grace period began. The garbage itself stays in lists
+//! that belong to the map, and is freed by the map's own writers, or when the map is dropped. Three things follow:
 //!
 //! * keys and values may borrow from their surroundings (no `'static`), since none is dropped after its map and the
 //!   map's snapshots are;
-//! * user code (`Drop`) never runs inside the collector, nor on a thread that does not use the map;
-//! * the collector sees one call per [`BATCH`] writes, far below the rate at which it falls behind.
+//! * user code (`Drop`) never runs on a thread that does not use the map;
+//! * the barrier that readers are spared is paid once for [`BATCH`] writes.
 //!
 //! All lists are stacks with push and take-all only, so that no pointer is compared after its object was freed: there
 //! is no ABA.
@@ -17,9 +17,9 @@ use std::ptr;
 use crossbeam_utils::CachePadded;
 
 use super::version::Version;
-use crate::sync::{Arc, AtomicBool, AtomicPtr, Guard, Mutant, Ordering, mutant, pin};
+use crate::sync::{AtomicPtr, Grace, Guard, Mutant, Ordering, advance, mutant};
 
-/// How many versions one deferred call covers. Small in builds with assertions, so that tests see every path.
+/// How many versions share a grace period. Small in builds with assertions, so that tests see every path.
 pub(crate) const BATCH: usize = if cfg!(shuttle) {
     1
 } else if cfg!(debug_assertions) {
@@ -28,7 +28,7 @@ pub(crate) const BATCH: usize = if cfg!(shuttle) {
     64
 };
 
-/// How often [`Limbo::reclaim`] asks the collector to advance before it gives up (another thread may be pinned).
+/// How often [`Limbo::reclaim`] tries to advance the epoch before it gives up (another thread may be pinned).
 const RECLAIM_ROUNDS: usize = 64;
 
 /// A map's replaced versions.
@@ -38,17 +38,16 @@ pub(crate) struct Limbo<K, V, const W: usize> {
 }
 
 struct Stripe<K, V, const W: usize> {
-    /// Versions that no deferred call covers yet, newest first.
+    /// Versions whose grace period has not begun yet, newest first.
     open: AtomicPtr<Version<K, V, W>>,
-    /// Batches that one covers.
+    /// Batches whose grace period has.
     sealed: AtomicPtr<Sealed<K, V, W>>,
 }
 
 /// A batch whose grace period is under way or over.
 struct Sealed<K, V, const W: usize> {
     list: *mut Version<K, V, W>,
-    /// Set by the deferred call.
-    over: Arc<AtomicBool>,
+    grace: Grace,
     next: *mut Sealed<K, V, W>,
 }
 
@@ -89,6 +88,7 @@ impl<K, V, const W: usize> Due<'_, K, V, W> {
     #[inline]
     pub(crate) fn settle(self) {
         if let Some(stripe) = self.0 {
+            advance();
             stripe.collect();
         }
     }
@@ -148,6 +148,8 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
         version: *mut Version<K, V, W>,
         heavy: bool,
     ) -> Due<'_, K, V, W> {
+        // It only shows that the caller is pinned.
+        let _ = guard;
         if mutant(Mutant::ReleaseNotDeferred) {
             // SAFETY: none: this is the mutant.
             unsafe { Version::free(version) };
@@ -181,7 +183,7 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
                 Err(now) => head = now,
             }
         }
-        stripe.seal(guard);
+        stripe.seal();
         Due(Some(stripe))
     }
 
@@ -190,11 +192,8 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
         for _ in 0..RECLAIM_ROUNDS {
             let mut left = false;
             for stripe in &self.stripes {
-                {
-                    let guard = pin();
-                    stripe.seal(&guard);
-                    guard.flush();
-                }
+                stripe.seal();
+                advance();
                 stripe.collect();
                 // Relaxed: advice only.
                 left |= !stripe.sealed.load(Ordering::Relaxed).is_null();
@@ -211,7 +210,7 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
 impl<K, V, const W: usize> Stripe<K, V, W> {
     /// Has a grace period begin for all that is open.
     #[cold]
-    fn seal(&self, guard: &Guard) {
+    fn seal(&self) {
         // Acquire: the links that other threads pushed. Release is not needed: nothing is handed over by the null.
         let list = self.open.swap(ptr::null_mut(), Ordering::Acquire);
         if list.is_null() {
@@ -220,21 +219,15 @@ impl<K, V, const W: usize> Stripe<K, V, W> {
         #[cfg(shuttle)]
         if crate::sync::model::eager() {
             // The most adversarial collector: frees at the first moment that the rules allow.
-            guard.defer(move || Rest(list).run());
+            crate::sync::pin().defer(move || Rest(list).run());
             return;
         }
-        let over = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&over);
-        // Release and the load in `collect`: what other threads did with the objects while pinned happens before the
-        // deferred call (the collector sees to that), and so before they are freed.
-        guard.defer(move || flag.store(true, Ordering::Release));
+        // The versions were unlinked before they were pushed, and so before this.
         self.push_sealed(Box::into_raw(Box::new(Sealed {
             list,
-            over,
+            grace: Grace::begin(),
             next: ptr::null_mut(),
         })));
-        // Hands the call to the collector at once instead of with the next 64, and helps it to advance.
-        guard.flush();
     }
 
     fn push_sealed(&self, batch: *mut Sealed<K, V, W>) {
@@ -265,8 +258,7 @@ impl<K, V, const W: usize> Stripe<K, V, W> {
             // SAFETY: made by `Box::into_raw` in `seal`, and ours since the swap.
             unsafe {
                 let next = (*batch).next;
-                // Acquire: pairs with the deferred call.
-                if (*batch).over.load(Ordering::Acquire) {
+                if (*batch).grace.is_over() {
                     ready.push(Rest(Box::from_raw(batch).list));
                 } else {
                     self.push_sealed(batch);

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::{Config, Runner};
 
@@ -56,11 +57,34 @@ impl Guard {
             unsafe { std::mem::transmute::<Box<dyn FnOnce() + 'a>, Box<dyn FnOnce()>>(call) };
         with(|state| state.deferred.push((state.guards.clone(), call)));
     }
-
-    /// Nothing: the mock is never late.
-    #[allow(clippy::unused_self, reason = "the face of the real guard")]
-    pub(crate) fn flush(&self) {}
 }
+
+/// A grace period: over at the first moment that the rules allow.
+pub(crate) struct Grace(Arc<AtomicBool>);
+
+impl Grace {
+    /// Begins one.
+    pub(crate) fn begin() -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&over);
+        let guards = with(|state| state.guards.clone());
+        if guards.is_empty() {
+            flag.store(true, Ordering::Release);
+        } else {
+            let call = Box::new(move || flag.store(true, Ordering::Release));
+            with(|state| state.deferred.push((guards, call)));
+        }
+        Self(over)
+    }
+
+    /// Whether all guards of its beginning are gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Nothing: the mock is never late.
+pub(crate) fn advance() {}
 
 impl Drop for Guard {
     fn drop(&mut self) {
