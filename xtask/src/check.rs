@@ -112,7 +112,7 @@ const ADDRESS: &[Run] = &[
         options: "quarantine_size_mb=8",
         ..Run::new(
             "cache-persistent-trie",
-            "--cfg crossbeam_sanitize",
+            "",
             &[
                 "--features",
                 "stats",
@@ -160,7 +160,14 @@ const THREAD: &[Run] = &[
     Run::new(
         "cache-persistent-trie",
         "",
-        &["--features", "stats", "--test", "trie"],
+        &[
+            "--features",
+            "stats",
+            "--test",
+            "trie",
+            "--test",
+            "conformance",
+        ],
     ),
     Run::new(
         "cache-ctrie",
@@ -208,6 +215,7 @@ impl Sanitizer {
         command.env("RUSTC_BOOTSTRAP", "1");
         // Instrumented code is some ten times slower: shorter histories, in a like time.
         command.env("CACHE_CONFORMANCE_SCALE", "0.1");
+        command.env("CACHE_CONFORMANCE_WATCHDOG", "600");
         command.env("RUST_BACKTRACE", "0");
         command.args(["--target", TARGET]);
         let mut options = run.options.to_owned();

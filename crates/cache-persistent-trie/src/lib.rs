@@ -35,7 +35,7 @@
 //!
 //! # Memory
 //!
-//! What a write replaces is freed when no operation can look at it any more: a grace period of crossbeam-epoch later,
+//! What a write replaces is freed when no operation can look at it any more: a grace period of `cache-reclaim` later,
 //! in batches, by the writes of the same map. Entries are counted by the tries that own them; the counts are touched
 //! only where a snapshot can share them. It follows that
 //!
@@ -43,8 +43,8 @@
 //! * removed entries may wait for later writes to the map, for [`reclaim`](HamtCache::reclaim), or for the drop of
 //!   the map, which frees all. A removed value that itself owns the last handle of its map (an `Arc` cycle) waits for
 //!   ever unless `reclaim` is called before that handle is let go;
-//! * a thread that stays inside an operation (a long closure) stops reclamation for all maps of this crate, but of
-//!   no other: the collector is the crate's own. Snapshots do not;
+//! * a thread that stays inside an operation (a long closure) stops reclamation for all maps of this crate, and
+//!   of `cache-ctrie`, which counts the same grace periods. Snapshots do not;
 //! * keys and values need not be `'static`: none outlives its map and snapshots.
 //!
 //! # User code

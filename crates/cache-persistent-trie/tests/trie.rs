@@ -304,21 +304,24 @@ where
         map.load(expected.iter().map(|(k, v)| (*k, *v)).collect());
         let view = map.snapshot();
         let span = size.max(64);
-        thread::scope(|scope| {
-            for part in 0..4 {
-                let map = &map;
-                scope.spawn(move || {
-                    let mine = || (part..span).step_by(4);
-                    mine().for_each(|key| map.put(key, 0));
-                    if part == 0 {
-                        map.empty();
-                    }
-                    mine().for_each(|key| map.delete(key));
-                    mine().for_each(|key| map.put(key, key));
-                });
+        // Joined one by one, here and below, since ThreadSanitizer does not see the scope's own way of waiting.
+        let work = |part| {
+            let mine = || (part..span).step_by(4);
+            mine().for_each(|key| map.put(key, 0));
+            if part == 0 {
+                map.empty();
             }
+            mine().for_each(|key| map.delete(key));
+            mine().for_each(|key| map.put(key, key));
+        };
+        let work = &work;
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..4).map(|part| scope.spawn(move || work(part))).collect();
             shows(&view, &expected);
             shows(&view, &expected);
+            for worker in workers {
+                worker.join().unwrap();
+            }
         });
         shows(&view, &expected);
         drop(map);
@@ -453,7 +456,6 @@ fn batches_of_writes_are_seen_whole() {
     let map = HamtCache::<u64, u64>::make();
     map.load((0..100).map(|key| (key, 0)).collect());
     let over = AtomicBool::new(false);
-    // Joined one by one, since ThreadSanitizer does not see the scope's own way of waiting.
     thread::scope(|scope| {
         let batches = scope.spawn(|| {
             for round in 1..400 {

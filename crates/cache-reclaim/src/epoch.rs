@@ -48,8 +48,9 @@ const STEP: usize = 2;
 #[inline(always)]
 pub(crate) fn announce(epoch: &AtomicUsize, mine: &AtomicUsize, fenced: bool) {
     // Acquire: what is read under the announcement is read after the epoch. An outdated epoch only keeps the next from
-    // coming. Relaxed: the barrier orders the announcement.
-    mine.store(epoch.load(Ordering::Acquire) | 1, Ordering::Relaxed);
+    // coming. The barrier orders the announcement before what is read under it; Release, for whoever sees it in place of
+    // the withdrawal before it has to come after what was read until then.
+    mine.store(epoch.load(Ordering::Acquire) | 1, Ordering::Release);
     barrier::light(fenced);
 }
 

@@ -12,6 +12,7 @@ fn cuts(hash: fn(u64) -> u64, writers: u64, rounds: u64) {
     let numbers = Numbers::new(hash);
     let over = AtomicBool::new(false);
     let start = Barrier::new(writers as usize + 2);
+    // Joined one by one, here and below, since ThreadSanitizer does not see the scope's own way of waiting.
     thread::scope(|scope| {
         let mut handles = Vec::new();
         for writer in 0..writers {
@@ -31,9 +32,10 @@ fn cuts(hash: fn(u64) -> u64, writers: u64, rounds: u64) {
                 }
             }));
         }
+        let mut observers = Vec::new();
         for observer in 0..2 {
             let (numbers, start, over) = (&numbers, &start, &over);
-            scope.spawn(move || {
+            observers.push(scope.spawn(move || {
                 start.wait();
                 let mut last = vec![0; writers as usize];
                 while !over.load(Ordering::Relaxed) {
@@ -57,12 +59,15 @@ fn cuts(hash: fn(u64) -> u64, writers: u64, rounds: u64) {
                     assert_eq!(entries.len(), still.view.len());
                     assert_eq!(entries, still.entries(), "a snapshot changed");
                 }
-            });
+            }));
         }
         for handle in handles {
             handle.join().expect("a writer failed");
         }
         over.store(true, Ordering::Relaxed);
+        for observer in observers {
+            observer.join().expect("an observer failed");
+        }
     });
     for writer in 0..writers {
         assert_eq!(numbers.get(2 * writer), Some(rounds));
@@ -86,9 +91,10 @@ fn neighbours_do_not_disturb_each_other() {
     for hash in [good, shallow, colliding] {
         let numbers = Numbers::new(hash);
         thread::scope(|scope| {
+            let mut handles = Vec::new();
             for thread in 0..4_u64 {
                 let numbers = &numbers;
-                scope.spawn(move || {
+                handles.push(scope.spawn(move || {
                     let mut dice = Dice::new(thread + 7);
                     let mut mine = [None; 16];
                     for step in 0..20_000 {
@@ -108,7 +114,10 @@ fn neighbours_do_not_disturb_each_other() {
                         assert_eq!(numbers.get(i as u64 * 4 + thread), expected);
                         numbers.remove(i as u64 * 4 + thread);
                     }
-                });
+                }));
+            }
+            for handle in handles {
+                handle.join().expect("a thread failed");
             }
         });
         assert_eq!(numbers.len(), 0);
@@ -124,22 +133,26 @@ fn clears_race_with_writers() {
     let _turn = alone();
     let numbers = Numbers::new(good);
     thread::scope(|scope| {
+        let mut handles = Vec::new();
         for thread in 0..3_u64 {
             let numbers = &numbers;
-            scope.spawn(move || {
+            handles.push(scope.spawn(move || {
                 for step in 0..5_000 {
                     numbers.put(step % 64 * 3 + thread, step);
                 }
-            });
+            }));
         }
         for _ in 0..2 {
-            scope.spawn(|| {
+            handles.push(scope.spawn(|| {
                 for _ in 0..300 {
                     numbers.clear();
                     let still = numbers.still();
                     assert_eq!(still.entries().len(), still.view.len());
                 }
-            });
+            }));
+        }
+        for handle in handles {
+            handle.join().expect("a thread failed");
         }
     });
     numbers.clear();

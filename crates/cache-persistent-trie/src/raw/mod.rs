@@ -29,11 +29,19 @@ use self::version::Version;
 use crate::stats::Stats;
 use crate::sync::pin;
 
-/// How many threads the machine runs at a time; asked once.
+/// How many threads the machine runs at a time; asked once, or by the first few at the same time.
 fn processors() -> usize {
-    use std::sync::OnceLock;
-    static PROCESSORS: OnceLock<usize> = OnceLock::new();
-    *PROCESSORS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static PROCESSORS: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: a number, and nothing else, is handed over.
+    match PROCESSORS.load(Ordering::Relaxed) {
+        0 => {
+            let found = std::thread::available_parallelism().map_or(1, usize::from);
+            PROCESSORS.store(found, Ordering::Relaxed);
+            found
+        }
+        known => known,
+    }
 }
 
 /// One trie with one root cell.
