@@ -107,12 +107,13 @@ const ADDRESS: &[Run] = &[
         rest: UNBUFFERED,
         ..Run::new("cache-actor", "", &["--lib", "--tests"])
     },
-    // The quarantine of freed memory would look like growth of the resident memory.
+    // Here and below without the pool of freed nodes, which would hide a use after free. The quarantine of freed memory
+    // would look like growth of the resident memory.
     Run {
         options: "quarantine_size_mb=8",
         ..Run::new(
             "cache-persistent-trie",
-            "",
+            "--cfg sanitizers",
             &[
                 "--features",
                 "stats",
@@ -123,7 +124,6 @@ const ADDRESS: &[Run] = &[
             ],
         )
     },
-    // Without the pool of freed leaves, which would hide a use after free.
     Run::new("cache-ctrie", "--cfg sanitizers", &["--lib"]),
     // A leak sanitizer takes a word with a hash tag for no address, so what still waits to be freed when the process
     // ends would look leaked; the library's own tests end with no node alive, and those look for leaks.
@@ -159,7 +159,7 @@ const THREAD: &[Run] = &[
     },
     Run::new(
         "cache-persistent-trie",
-        "",
+        "--cfg sanitizers",
         &[
             "--features",
             "stats",

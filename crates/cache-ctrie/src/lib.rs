@@ -275,7 +275,6 @@
 mod map;
 mod mutants;
 mod node;
-mod pool;
 mod reentry;
 mod session;
 mod snapshot;

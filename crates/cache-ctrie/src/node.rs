@@ -27,8 +27,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 
+use cache_reclaim::pool;
+
 use crate::mutants::{self, Mutant};
-use crate::pool;
 use crate::sync::epoch::Guard;
 use crate::sync::{AcqRel, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Relaxed, SeqCst};
 
@@ -494,8 +495,19 @@ pub(crate) mod census {
     }
 }
 
+/// Whether the memory of such a node is kept by the thread for its next one. Leaves and small arrays, which writes free as
+/// fast as they allocate them; not under the sanitizers, from which reuse would hide a use after free, and not
+/// where nodes are counted.
+#[inline]
+fn pooled(layout: Layout) -> bool {
+    cfg!(not(any(test, shuttle, sanitizers))) && layout.size() <= 128
+}
+
 fn allocate<T>(layout: Layout) -> *mut T {
-    let mut node = pool::take(layout).cast::<T>();
+    let mut node: *mut T = std::ptr::null_mut();
+    if pooled(layout) {
+        node = pool::take(layout).cast();
+    }
     if node.is_null() {
         // SAFETY: no node has size zero: each has a head.
         node = unsafe { alloc(layout) }.cast::<T>();
@@ -523,7 +535,7 @@ unsafe fn free<T>(node: *mut T, layout: Layout) {
     }
     // SAFETY: passed on to the caller; all nodes have sizes that are multiples of sixteen.
     unsafe {
-        if !pool::give(node.cast(), layout) {
+        if !(pooled(layout) && pool::give(node.cast(), layout)) {
             dealloc(node.cast(), layout);
         }
     }

@@ -1,5 +1,5 @@
 //! Memory reclamation whose readers take no reference count, no lock and no fence: a published pointer, [`Published`],
-//! and grace periods for structures of many nodes, [`epoch`].
+//! grace periods for structures of many nodes, [`epoch`], and a [`pool`] for the memory of such nodes.
 //!
 //! A writer replaces the value that all threads read; readers go on reading the value they found, and nobody frees it
 //! under them. The read side is two loads, two stores and a comparison, all on lines that this thread has to itself
@@ -42,6 +42,7 @@
 //! - `published`: turning the published pointer into a reference or an `Arc`, which is what the protocol proves valid.
 //! - `barrier`: the system call.
 //! - `epoch`: calling the functions that free, once the epochs say so; records that are shared between threads.
+//! - `pool`: lists of free memory.
 //! - `link`: following a pointer to a record, which is never freed.
 
 mod barrier;
@@ -50,6 +51,7 @@ pub mod epoch;
 mod link;
 #[cfg(all(test, loom))]
 mod model;
+pub mod pool;
 mod published;
 mod slots;
 mod sync;

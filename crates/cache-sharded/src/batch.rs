@@ -2,10 +2,11 @@
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
+use std::iter;
 use std::mem;
 use std::num::NonZeroUsize;
 use std::ops::Range;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -282,18 +283,20 @@ where
             found
         };
         let mut answers = vec_of_none(plan.keys.len());
-        thread::scope(|scope| {
+        // All are joined before anything is done about a panic, so that none of them works on for nobody.
+        let found: Vec<thread::Result<_>> = thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let mut put = |found: Vec<_>| {
-                found
-                    .into_iter()
-                    .for_each(|(position, value)| answers[position] = value)
-            };
-            put(work());
-            for other in others {
-                put(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            }
+            let mine = catch_unwind(AssertUnwindSafe(work));
+            iter::once(mine)
+                .chain(others.into_iter().map(|other| other.join()))
+                .collect()
         });
+        for found in found {
+            let found = found.unwrap_or_else(|panic| resume_unwind(panic));
+            for (position, value) in found {
+                answers[position] = value;
+            }
+        }
         answers
     }
 }

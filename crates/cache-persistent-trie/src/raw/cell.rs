@@ -109,9 +109,7 @@ impl<K, V, const W: usize> Cell<K, V, W> {
         base: u64,
         generation: u64,
     ) -> Self {
-        Self(AtomicPtr::new(Box::into_raw(Version::new(
-            node, len, base, generation,
-        ))))
+        Self(AtomicPtr::new(Version::new(node, len, base, generation)))
     }
 
     /// The newest committed version; decides tentative ones on the way.
@@ -273,7 +271,7 @@ struct Offer<K, V, const W: usize>(*mut Version<K, V, W>);
 
 impl<K, V, const W: usize> Offer<K, V, W> {
     fn new() -> Self {
-        Self(Box::into_raw(Version::new(ptr::null_mut(), 0, 0, 0)))
+        Self(Version::new(ptr::null_mut(), 0, 0, 0))
     }
 
     /// Makes it the successor of `current`.

@@ -187,7 +187,7 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
         Due(Some(stripe))
     }
 
-    /// Tries to free all that waits, and returns whether nothing is left.
+    /// Tries to free all that waits, and returns whether nothing is left. Gives this thread's pool back, too.
     pub(crate) fn reclaim(&self) -> bool {
         for _ in 0..RECLAIM_ROUNDS {
             let mut left = false;
@@ -199,10 +199,12 @@ impl<K, V, const W: usize> Limbo<K, V, W> {
                 left |= !stripe.sealed.load(Ordering::Relaxed).is_null();
             }
             if !left {
+                super::memory::trim();
                 return true;
             }
             std::thread::yield_now();
         }
+        super::memory::trim();
         false
     }
 }

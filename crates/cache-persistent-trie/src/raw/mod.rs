@@ -1,13 +1,14 @@
 //! The tries themselves, with all of this crate's `unsafe`, behind a safe face: [`Single`], [`Parted`], [`Whole`],
 //! [`Draft`]. Knows hashes and leaves, never a hasher.
 //!
-//! Reading order: `node` (memory), `version` (what a root cell points to), `limbo` (waiting for grace periods), `path`
+//! Reading order: `memory`, `node` (layout), `version` (what a root cell points to), `limbo` (waiting for grace periods), `path`
 //! (one write), `cell` (the protocol), `draft` (many writes), `read` (lookups).
 
 mod busy;
 mod cell;
 mod draft;
 mod limbo;
+mod memory;
 mod node;
 mod path;
 mod read;

@@ -27,11 +27,12 @@
 //! * **N4** Canonical shape: below the root, every node has at least two entries under it, and a collision node
 //!   stands at the last level only. The shape is therefore a function of the set of hashes.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
+use super::memory;
 use crate::sync::{AtomicUsize, Mutant, Ordering, mutant};
 
 /// One entry.
@@ -337,11 +338,9 @@ impl<K, V, const W: usize> Node<K, V, W> {
     }
 
     fn layout(nodes: usize, leaves: usize) -> Layout {
-        let align = align_of::<Self>().max(8);
         // A node has 64 children at most, or leaves of one hash, whose number the address space keeps far below the
         // point where this would overflow.
-        let size = Self::HEADER + nodes * size_of::<Slot>() + leaves * Self::stride();
-        Layout::from_size_align(size, align).expect("a node fits in memory")
+        memory::layout(Self::HEADER + nodes * size_of::<Slot>() + leaves * Self::stride())
     }
 
     /// # Safety
@@ -473,12 +472,9 @@ impl<K, V, const W: usize> Node<K, V, W> {
         let layout = Self::layout(maps.node_count(), maps.leaf_count());
         #[cfg(shuttle)]
         crate::sync::model::born();
-        // SAFETY: the layout is not empty; header and map words lie within it.
+        // SAFETY: header and map words lie within the layout.
         unsafe {
-            let this: NodePtr<K, V, W> = alloc(layout).cast();
-            if this.is_null() {
-                handle_alloc_error(layout);
-            }
+            let this: NodePtr<K, V, W> = memory::allocate(layout).cast();
             this.write(Self {
                 count: AtomicUsize::new(1),
                 stamp: generation << 1 | u64::from(maps.collision),
@@ -808,7 +804,7 @@ impl<K, V, const W: usize> Node<K, V, W> {
                 collision,
             };
             ptr::drop_in_place(this);
-            dealloc(
+            memory::free(
                 this.cast(),
                 Self::layout(maps.node_count(), maps.leaf_count()),
             );

@@ -1,8 +1,10 @@
 //! Versions: what a root cell points to; and what is freed with them. Never how they are published.
 
+use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::ptr;
 
+use super::memory;
 use super::node::{Leaf, LeafPtr, Node, NodePtr, digit_bit, rank, release_leaf, release_node};
 use crate::sync::{AtomicU8, Ordering};
 
@@ -85,10 +87,11 @@ impl<K, V, const W: usize> Garbage<K, V, W> {
 
 impl<K, V, const W: usize> Version<K, V, W> {
     /// A version of its own.
-    pub(crate) fn new(node: NodePtr<K, V, W>, len: usize, base: u64, generation: u64) -> Box<Self> {
+    pub(crate) fn new(node: NodePtr<K, V, W>, len: usize, base: u64, generation: u64) -> *mut Self {
         #[cfg(shuttle)]
         crate::sync::model::born();
-        Box::new(Self {
+        let this: *mut Self = memory::allocate(Self::layout()).cast();
+        let version = Self {
             node,
             len,
             state: AtomicU8::new(COMMITTED),
@@ -102,7 +105,15 @@ impl<K, V, const W: usize> Version<K, V, W> {
             garbage: UnsafeCell::new(Garbage::NONE),
             next: UnsafeCell::new(ptr::null_mut()),
             pending: UnsafeCell::new(0),
-        })
+        };
+        // SAFETY: just allocated with the layout of a version.
+        unsafe { this.write(version) };
+        this
+    }
+
+    fn layout() -> Layout {
+        const { assert!(align_of::<Self>() <= 16) };
+        memory::layout(size_of::<Self>())
     }
 
     /// Shared access.
@@ -182,13 +193,26 @@ impl<K, V, const W: usize> Version<K, V, W> {
         {
             // SAFETY: allocated until here; the model keeps the memory until the end.
             crate::sync::model::died(unsafe { &(*this).alive }, "version", this as usize, |p| {
-                // SAFETY: made by `Box::new` in `new`.
-                drop(unsafe { Box::from_raw(p as *mut Self) });
+                // SAFETY: as below.
+                unsafe { Self::give_back(p as *mut Self) };
             });
         }
         #[cfg(not(shuttle))]
-        // SAFETY: made by `Box::new` in `new`.
-        drop(unsafe { Box::from_raw(this) });
+        // SAFETY: the caller's.
+        unsafe {
+            Self::give_back(this);
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`deallocate`](Self::deallocate).
+    unsafe fn give_back(this: *mut Self) {
+        // SAFETY: made in `new`.
+        unsafe {
+            ptr::drop_in_place(this);
+            memory::free(this.cast(), Self::layout());
+        }
     }
 }
 

@@ -1,16 +1,22 @@
-//! Memory of leaves that have been freed, kept by the thread for its next ones. An overwrite frees as much as it
-//! allocates, and what was just freed is in the cache; a general allocator hands out what has been cold for long.
-//! Knows nothing of what is stored in it.
+//! Memory of nodes that have been freed, kept by the thread for its next ones.
+//!
+//! A write to a structure of many nodes frees as much as it allocates, a grace period later, and what was just freed is
+//! in the cache; a general allocator hands out what has been cold for long. Knows nothing of what is stored in it.
+//!
+//! What is kept is bounded: for each thread, and each of the sizes it uses, 128 KiB at most. It goes back to
+//! the allocator when the thread ends, or by [`trim`].
 
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
-/// Sizes are multiples of this, and so is every address.
+/// Sizes are multiples of this.
 const UNIT: usize = 16;
-/// One list for each multiple up to 128 bytes.
-const CLASSES: usize = 8;
-/// As much as two rounds of the collector free; what exceeds it goes back to the allocator.
+/// One list for each multiple up to 640 bytes.
+const CLASSES: usize = 40;
+/// As much as a few rounds of reclamation free; what exceeds it goes back to the allocator.
+const KEPT_BYTES: usize = 128 << 10;
+/// The same for small pieces.
 const KEPT: usize = 1_024;
 
 /// A piece of free memory.
@@ -43,15 +49,27 @@ thread_local! {
 /// The class of a layout, if there is one.
 #[inline]
 fn class(layout: Layout) -> Option<usize> {
-    let pooled = cfg!(not(any(test, shuttle, sanitizers)))
-        && layout.align() == UNIT
+    let fits = layout.align() == UNIT
+        && layout.size().is_multiple_of(UNIT)
+        && layout.size() > 0
         && layout.size() <= CLASSES * UNIT;
-    pooled.then(|| layout.size() / UNIT - 1)
+    fits.then(|| layout.size() / UNIT - 1)
 }
 
-/// Memory of this layout that was freed on this thread, or null.
+const fn kept(class: usize) -> usize {
+    let bytes = (class + 1) * UNIT;
+    if KEPT_BYTES / bytes < KEPT {
+        KEPT_BYTES / bytes
+    } else {
+        KEPT
+    }
+}
+
+/// Memory of this layout that was [given](give) on this thread, or null. Only layouts that are aligned to 16, with a
+/// size that is a multiple of 16 up to 640, are kept. O(1).
 #[inline]
-pub(crate) fn take(layout: Layout) -> *mut u8 {
+#[must_use]
+pub fn take(layout: Layout) -> *mut u8 {
     let Some(class) = class(layout) else {
         return null_mut();
     };
@@ -69,20 +87,21 @@ pub(crate) fn take(layout: Layout) -> *mut u8 {
     .unwrap_or(null_mut())
 }
 
-/// Keeps the memory, or says no.
+/// Keeps the memory, or says no. O(1).
 ///
 /// # Safety
 ///
-/// The memory was allocated by the global allocator with this layout (whose size is a multiple of 16 above 0), and is
-/// the caller's alone; if the answer is yes, it is not any more.
+/// The memory was allocated by the global allocator with this layout, and is the caller's alone; if the answer is yes, it
+/// is not any more.
 #[inline]
-pub(crate) unsafe fn give(memory: *mut u8, layout: Layout) -> bool {
+pub unsafe fn give(memory: *mut u8, layout: Layout) -> bool {
     let Some(class) = class(layout) else {
         return false;
     };
+    let kept = kept(class);
     POOL.try_with(|pool| {
         let class = &pool.classes[class];
-        if class.count.get() >= KEPT {
+        if class.count.get() >= kept {
             return false;
         }
         let free = memory.cast::<Free>();
@@ -99,12 +118,18 @@ pub(crate) unsafe fn give(memory: *mut u8, layout: Layout) -> bool {
     .unwrap_or(false)
 }
 
-impl Drop for Pool {
-    fn drop(&mut self) {
+/// Gives all that this thread keeps back to the allocator. O(pieces).
+pub fn trim() {
+    let _ = POOL.try_with(Pool::empty);
+}
+
+impl Pool {
+    fn empty(&self) {
         for (i, class) in self.classes.iter().enumerate() {
             let layout =
                 Layout::from_size_align((i + 1) * UNIT, UNIT).expect("small and a power of two");
             let mut next = class.first.replace(null_mut());
+            class.count.set(0);
             while !next.is_null() {
                 let free = next;
                 // SAFETY: as in `take`; allocated with this layout.
@@ -114,5 +139,11 @@ impl Drop for Pool {
                 }
             }
         }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.empty();
     }
 }
