@@ -11,10 +11,10 @@ use cache_api::DefaultHashBuilder;
 use cache_persistent_trie::HamtCache;
 use cache_sharded::{MutexLock, Padded128, Padding, StripedCache, Unpadded};
 
-use super::{Program, ShardedRow};
+use super::{CtrieRow, HamtRow, Program, ShardedRow};
 use crate::alloc::Backend;
 use crate::programs::{self, Grid, Variant, Work};
-use crate::subject::{Cloning, Family, HASH_SEED, MapKey, MapValue, Via, hasher, in_bulk};
+use crate::subject::{Cloning, Family, HASH_SEED, MapKey, MapValue, Subject, Via, hasher, in_bulk};
 
 /// All of them, those of one decision side by side.
 pub const VARIANTS: &[Variant] = &[
@@ -41,6 +41,12 @@ pub const VARIANTS: &[Variant] = &[
     // Who allocates the values.
     values::<ShardedRow>("allocator", "mimalloc", 256, Some(Backend::Mimalloc)),
     values::<ShardedRow>("allocator", "system", 256, Some(Backend::System)),
+    // How a reader of the tries says that it reads: two plain stores, or in addition the pin of crossbeam-epoch, which
+    // fences. (The same operations, since both structures free by the epochs of cache-reclaim alone.)
+    pins::<HamtRow>("hamt", "store"),
+    pins::<Pinning<HamtRow>>("hamt", "fence"),
+    pins::<CtrieRow>("ctrie", "store"),
+    pins::<Pinning<CtrieRow>>("ctrie", "fence"),
 ];
 
 /// The persistent trie with nodes of so many children at most.
@@ -94,6 +100,60 @@ where
         name,
         work: Work::Values(size, programs::value_size::<F>),
         allocator,
+    }
+}
+
+/// A variant of a trie in the core grid.
+const fn pins<F: Family>(of: &'static str, name: &'static str) -> Variant
+where
+    F::Map<crate::keys::Key, crate::keys::Value>: Sync,
+{
+    Variant {
+        of,
+        what: "pin",
+        name,
+        work: Work::Grid(programs::grid::<F>),
+        allocator: None,
+    }
+}
+
+/// A design each of whose operations pins crossbeam-epoch as well.
+struct Pinning<F>(PhantomData<fn() -> F>);
+
+impl<F: Family> Family for Pinning<F> {
+    type Map<K: MapKey, V: MapValue> = Fenced<F::Map<K, V>>;
+
+    fn filled<K: MapKey, V: MapValue>(
+        entries: impl ExactSizeIterator<Item = (K, V)>,
+    ) -> Self::Map<K, V> {
+        Fenced(F::filled(entries))
+    }
+}
+
+/// See [`Pinning`].
+struct Fenced<M>(M);
+
+impl<K, V, M: Subject<K, V>> Subject<K, V> for Fenced<M> {
+    #[inline]
+    fn read<R: Send>(&self, key: &K, f: impl FnOnce(&V) -> R + Send) -> Option<R> {
+        let _guard = crossbeam_epoch::pin();
+        self.0.read(key, f)
+    }
+
+    #[inline]
+    fn write(&self, key: K, value: V) {
+        let _guard = crossbeam_epoch::pin();
+        self.0.write(key, value);
+    }
+
+    #[inline]
+    fn erase(&self, key: &K) {
+        let _guard = crossbeam_epoch::pin();
+        self.0.erase(key);
+    }
+
+    fn count(&self) -> usize {
+        self.0.count()
     }
 }
 
@@ -306,7 +366,7 @@ mod tests {
                 .unwrap_or_else(|error| panic!("{} {}: {error}", variant.what, variant.name));
             assert_eq!(sample.measured.ops, 2000);
             assert!(
-                names.insert((variant.what, variant.name)),
+                names.insert((variant.of, variant.what, variant.name)),
                 "{} {} twice",
                 variant.what,
                 variant.name
@@ -314,7 +374,7 @@ mod tests {
             assert!(
                 VARIANTS
                     .iter()
-                    .filter(|other| other.what == variant.what)
+                    .filter(|other| (other.of, other.what) == (variant.of, variant.what))
                     .count()
                     > 1,
                 "{}",
