@@ -1,10 +1,11 @@
 //! One test per rule of the protocol: it holds, and the variant of this crate that breaks it is noticed. The rule of
 //! the barrier needs a weak memory model: see `model.rs`.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::broken::switch;
@@ -89,7 +90,7 @@ fn readings_nest_deeper_than_a_thread_has_slots_and_end_in_any_order() {
 fn a_forgotten_reading_costs_memory_only() {
     let _as_is = switch::on("nothing");
     // Never freed: the forgotten slot shows its first value for ever, and would keep whatever another test puts there.
-    let published = Box::leak(Box::new(Published::new(Arc::new(1))));
+    let published = keep(Box::new(Published::new(Arc::new(1))));
     std::mem::forget(published.read());
     assert!(published.replace(Arc::new(2)).is_empty());
     assert_eq!((*published.read(), published.retired()), (2, 1));
@@ -197,8 +198,16 @@ unsafe fn count(counter: *mut ()) {
     unsafe { &*counter.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
+/// Leaks what must outlive its test, and remembers it, so that a leak sanitizer finds it reachable.
+fn keep<T: Send + Sync>(value: Box<T>) -> &'static T {
+    static KEPT: Mutex<Vec<&(dyn Any + Send + Sync)>> = Mutex::new(Vec::new());
+    let kept: &'static T = Box::leak(value);
+    KEPT.lock().unwrap().push(kept);
+    kept
+}
+
 fn counter() -> (&'static AtomicUsize, *mut ()) {
-    let counter: &'static AtomicUsize = Box::leak(Box::default());
+    let counter: &'static AtomicUsize = keep(Box::default());
     (counter, std::ptr::from_ref(counter).cast_mut().cast())
 }
 

@@ -225,9 +225,9 @@ impl<K, V> Table<K, V> {
         K: Hash,
         S: BuildHasher,
     {
-        let fitting = Self::with_capacity(self.len());
+        let mut fitting = Self::with_capacity(self.len());
         if fitting.buckets() < self.buckets() && fitting.capacity() >= self.len() {
-            self.move_into(fitting.entries, hasher);
+            self.move_into(mem::take(&mut fitting.entries), hasher);
         }
     }
 
@@ -252,8 +252,13 @@ impl<K, V> Table<K, V> {
     }
 
     /// Drops all entries; the buckets stay.
+    ///
+    /// # Panics
+    ///
+    /// Those of the entries' destructors; all other entries are dropped nevertheless, and the table is empty.
     pub fn clear(&mut self) {
-        self.entries.clear();
+        // Not `HashTable::clear`, which leaks the rest where a destructor panics.
+        self.entries.drain().for_each(drop);
     }
 
     /// Asks the processor for what a lookup of `hash` will touch first: the control bytes where the probe begins, and
@@ -316,9 +321,9 @@ impl<K, V> Table<K, V> {
         K: Hash,
         S: BuildHasher,
     {
-        let bigger = Self::with_capacity(wanted);
+        let mut bigger = Self::with_capacity(wanted);
         if bigger.capacity() > self.len() {
-            self.move_into(bigger.entries, hasher);
+            self.move_into(mem::take(&mut bigger.entries), hasher);
         }
     }
 
@@ -356,6 +361,16 @@ impl<K, V> Table<K, V> {
         }
         self.entries = target;
         self.control = control;
+    }
+}
+
+impl<K, V> Drop for Table<K, V> {
+    /// Drops all entries, and frees the buckets, even where a destructor panics. (hashbrown's own leaks them and the
+    /// rest of the entries then.)
+    fn drop(&mut self) {
+        if mem::needs_drop::<(K, V)>() {
+            mem::take(&mut self.entries).into_iter().for_each(drop);
+        }
     }
 }
 
@@ -463,6 +478,7 @@ mod tests {
     use std::collections::HashMap;
     use std::hash::{BuildHasherDefault, DefaultHasher, Hasher, RandomState};
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
 
     thread_local!(static HASHES_LEFT: Cell<usize> = const { Cell::new(usize::MAX) });
 
@@ -650,5 +666,40 @@ mod tests {
         let table: Table<&str, &str> = Table::with_capacity(7 * 1024);
         assert_eq!(table.buckets(), 8 * 1024);
         assert!(table.allocation_size() <= 33 * 8 * 1024 + 64);
+    }
+
+    /// One that counts its death, and panics at the number it is given.
+    struct Mortal(Rc<Cell<usize>>, usize);
+
+    impl Drop for Mortal {
+        fn drop(&mut self) {
+            self.0.set(self.0.get() + 1);
+            assert!(self.0.get() != self.1, "dropped as number {}", self.1);
+        }
+    }
+
+    #[test]
+    fn one_panic_of_a_destructor_keeps_no_entry_alive() {
+        let hasher = RandomState::new();
+        for clear in [false, true] {
+            for at in [1, 50, 100] {
+                let deaths = Rc::<Cell<usize>>::default();
+                let mut table = Table::new();
+                for key in 0..100_u32 {
+                    let hash = hasher.hash_one(key);
+                    let value = Mortal(Rc::clone(&deaths), at);
+                    table.room(&hasher).insert(hash, key, value);
+                }
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    if clear {
+                        table.clear();
+                        unreachable!("a destructor panics");
+                    }
+                    drop(table);
+                }));
+                assert!(outcome.is_err());
+                assert_eq!(deaths.get(), 100);
+            }
+        }
     }
 }
