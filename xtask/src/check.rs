@@ -97,8 +97,9 @@ const ADDRESS: &[Run] = &[
         rest: UNBUFFERED,
         ..Run::new("cache-sharded", "", &["--lib", "--tests"])
     },
+    // The quarantine of freed memory would look like growth of the resident memory, here and with the tries.
     Run {
-        options: REFUSE,
+        options: "allocator_may_return_null=1 quarantine_size_mb=8",
         rest: UNBUFFERED,
         ..Run::new("cache-cow", "", &["--lib", "--tests"])
     },
@@ -107,8 +108,7 @@ const ADDRESS: &[Run] = &[
         rest: UNBUFFERED,
         ..Run::new("cache-actor", "", &["--lib", "--tests"])
     },
-    // Here and below without the pool of freed nodes, which would hide a use after free. The quarantine of freed memory
-    // would look like growth of the resident memory.
+    // Here and below without the pool of freed nodes, which would hide a use after free.
     Run {
         options: "quarantine_size_mb=8",
         ..Run::new(

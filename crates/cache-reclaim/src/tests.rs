@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::broken::switch;
 use crate::{Published, epoch};
@@ -212,11 +213,9 @@ fn counter() -> (&'static AtomicUsize, *mut ()) {
 }
 
 fn flush_until(done: impl Fn() -> bool) {
-    // Other tests of this process may be pinned for a moment.
-    for _ in 0..10_000 {
-        if done() {
-            return;
-        }
+    // Other tests of this process may be pinned for a moment, and longer where their thread is not running.
+    let start = Instant::now();
+    while !done() && start.elapsed() < Duration::from_secs(30) {
         epoch::pin().flush();
         thread::yield_now();
     }
