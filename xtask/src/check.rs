@@ -99,8 +99,8 @@ const ADDRESS: &[Run] = &[
     },
     // The quarantine of freed memory would look like growth of the resident memory, here and with the tries.
     Run {
-        options: "allocator_may_return_null=1 quarantine_size_mb=8",
-        rest: UNBUFFERED,
+        options: REFUSE,
+        rest: &["--nocapture", "--skip", "resident_memory"],
         ..Run::new("cache-cow", "", &["--lib", "--tests"])
     },
     Run {
