@@ -3,7 +3,7 @@
 //! A write to a structure of many nodes frees as much as it allocates, a grace period later, and what was just freed is
 //! in the cache; a general allocator hands out what has been cold for long. Knows nothing of what is stored in it.
 //!
-//! What is kept is bounded: for each thread, and each of the sizes it uses, 128 KiB at most. It goes back to
+//! What is kept is bounded: for each thread, and each of the sizes it uses, 256 KiB at most. It goes back to
 //! the allocator when the thread ends, or by [`trim`].
 
 use std::alloc::Layout;
@@ -12,10 +12,10 @@ use std::ptr::null_mut;
 
 /// Sizes are multiples of this.
 const UNIT: usize = 16;
-/// One list for each multiple up to 640 bytes.
-const CLASSES: usize = 40;
+/// One list for each multiple up to 1,024 bytes.
+const CLASSES: usize = 64;
 /// As much as a few rounds of reclamation free; what exceeds it goes back to the allocator.
-const KEPT_BYTES: usize = 128 << 10;
+const KEPT_BYTES: usize = 256 << 10;
 /// The same for small pieces.
 const KEPT: usize = 1_024;
 
@@ -66,7 +66,7 @@ const fn kept(class: usize) -> usize {
 }
 
 /// Memory of this layout that was [given](give) on this thread, or null. Only layouts that are aligned to 16, with a
-/// size that is a multiple of 16 up to 640, are kept. O(1).
+/// size that is a multiple of 16 up to 1,024, are kept. O(1).
 #[inline]
 #[must_use]
 pub fn take(layout: Layout) -> *mut u8 {

@@ -16,6 +16,7 @@ use std::ptr;
 
 use crossbeam_utils::CachePadded;
 
+use super::read::prefetch;
 use super::version::Version;
 use crate::sync::{AtomicPtr, Grace, Guard, Mutant, Ordering, advance, mutant};
 
@@ -25,7 +26,7 @@ pub(crate) const BATCH: usize = if cfg!(shuttle) {
 } else if cfg!(debug_assertions) {
     4
 } else {
-    64
+    32
 };
 
 /// How often [`Limbo::reclaim`] tries to advance the epoch before it gives up (another thread may be pinned).
@@ -61,6 +62,10 @@ impl<K, V, const W: usize> Rest<K, V, W> {
             // SAFETY: the list is exclusively ours, and its grace period over.
             unsafe {
                 self.0 = *(*version).next.get();
+                if !self.0.is_null() {
+                    prefetch((*self.0).node);
+                    prefetch(*(*self.0).next.get());
+                }
                 Version::free(version);
             }
         }

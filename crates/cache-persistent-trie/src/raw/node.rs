@@ -389,6 +389,15 @@ impl<K, V, const W: usize> Node<K, V, W> {
         unsafe { this.cast::<u8>().add(Self::HEADER).cast() }
     }
 
+    /// Asks for the lines of the node that hold its child nodes, but for the first.
+    #[inline(always)]
+    pub(crate) fn prefetch_rest(this: NodePtr<K, V, W>, maps: Maps) {
+        let end = Self::HEADER + maps.node_count() * size_of::<Slot>();
+        for at in (64..end).step_by(64) {
+            super::read::prefetch(this.cast::<u8>().wrapping_add(at));
+        }
+    }
+
     /// Child node `index`.
     ///
     /// # Safety

@@ -17,8 +17,10 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use super::node::{
-    Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, Slot, digit_bit, levels, rank,
+    Edit, Fresh, Leaf, LeafPtr, MAX_PATH, Maps, Node, NodePtr, Slot, digit_bit, in_node, levels,
+    rank,
 };
+use super::read::prefetch;
 use super::version::{Claim, Garbage};
 use crate::sync::{Mutant, mutant};
 
@@ -170,6 +172,13 @@ impl<K, V, const W: usize> Path<K, V, W> {
                     if maps.nodes & bit != 0 {
                         next = Node::child(node, rank(maps.nodes, bit));
                         skip = next.cast();
+                        // The rest of this node is copied later: asked for now, it comes while the next one does.
+                        Node::prefetch_rest(node, maps);
+                        // As in `read::walk`.
+                        prefetch(next.cast::<u8>().wrapping_add(64));
+                        if in_node::<K, V>() {
+                            prefetch(next.cast::<u8>().wrapping_add(128));
+                        }
                     } else if maps.leaves & bit != 0 {
                         let index = rank(maps.leaves, bit);
                         let leaf = Node::leaf(node, maps, index);
