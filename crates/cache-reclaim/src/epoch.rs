@@ -96,11 +96,12 @@ pub(crate) fn move_on<'a>(
     }
 }
 
-/// Whether what was retired as of `stamp` can be freed. `now` was read from the epoch with acquire, or more.
+/// Whether what was retired as of `stamp` can be freed. `now` was read from the epoch with acquire, or more; it may be
+/// older than the stamp, if another thread has retired something since.
 pub(crate) fn is_over(stamp: usize, now: usize) -> bool {
     // A thread may be pinned in the epoch before the present one, and the stamp may be one behind what that thread read:
     // the order between the stamp and a fence-free announcement is not one that the memory model gives.
-    now.wrapping_sub(stamp) >= 3 * STEP
+    now.wrapping_sub(stamp).cast_signed() >= (3 * STEP).cast_signed()
 }
 
 #[cfg(not(loom))]

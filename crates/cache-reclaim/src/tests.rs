@@ -325,3 +325,14 @@ fn thread_locals_may_pin_while_their_thread_ends() {
     flush_until(|| counter.load(Ordering::SeqCst) == 2);
     assert_eq!(counter.load(Ordering::SeqCst), 2);
 }
+
+/// A thread that stops between reading the epoch and looking through what others have left finds bags there that are
+/// younger than the epoch it has read.
+#[test]
+fn what_is_younger_than_the_epoch_in_hand_is_not_over() {
+    for now in [0, 2, 96, usize::MAX - 1] {
+        let over = |steps: isize| epoch::is_over(now.wrapping_add_signed(-2 * steps), now);
+        assert!(over(3) && over(1_000));
+        assert!((-1_000..3).all(|steps| !over(steps)));
+    }
+}
