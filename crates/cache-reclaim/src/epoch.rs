@@ -34,6 +34,7 @@
 //! ```
 
 use crate::barrier;
+use crate::broken::broken;
 use crate::sync::{AtomicUsize, Ordering};
 
 #[cfg(not(loom))]
@@ -101,7 +102,11 @@ pub(crate) fn move_on<'a>(
 pub(crate) fn is_over(stamp: usize, now: usize) -> bool {
     // A thread may be pinned in the epoch before the present one, and the stamp may be one behind what that thread read:
     // the order between the stamp and a fence-free announcement is not one that the memory model gives.
-    now.wrapping_sub(stamp).cast_signed() >= (3 * STEP).cast_signed()
+    let age = now.wrapping_sub(stamp);
+    if broken("the epoch in hand is the newest") {
+        return age >= 3 * STEP;
+    }
+    age.cast_signed() >= (3 * STEP).cast_signed()
 }
 
 #[cfg(not(loom))]

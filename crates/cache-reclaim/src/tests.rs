@@ -330,9 +330,11 @@ fn thread_locals_may_pin_while_their_thread_ends() {
 /// younger than the epoch it has read.
 #[test]
 fn what_is_younger_than_the_epoch_in_hand_is_not_over() {
-    for now in [0, 2, 96, usize::MAX - 1] {
-        let over = |steps: isize| epoch::is_over(now.wrapping_add_signed(-2 * steps), now);
-        assert!(over(3) && over(1_000));
-        assert!((-1_000..3).all(|steps| !over(steps)));
-    }
+    rule("the epoch in hand is the newest", || {
+        for now in [0, 2, 96, usize::MAX - 1] {
+            let over = |steps: isize| epoch::is_over(now.wrapping_add_signed(-2 * steps), now);
+            assert!(over(3) && over(1_000));
+            assert!((-1_000..3).all(|steps| !over(steps)));
+        }
+    });
 }
