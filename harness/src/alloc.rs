@@ -17,6 +17,7 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+use cache_reclaim::pool;
 use mimalloc::MiMalloc;
 
 /// The environment variable that names the backend: `mimalloc` (also when unset) or `system`.
@@ -207,10 +208,21 @@ fn count(allocations: u64, bytes: usize, freed: usize) {
     }
 }
 
+/// Counts memory that a design used again by itself as if it had gone through the allocator: what an operation uses up is
+/// the question, and not who hands it out. From the first call on.
+pub fn count_reuse() {
+    pool::observe(|event| match event {
+        pool::Event::Taken(bytes) => count(1, bytes, 0),
+        pool::Event::Given(bytes) => count(0, 0, bytes),
+        // It was counted when it was given, and the allocator counts it now.
+        pool::Event::Emptied(bytes) => count(0, 0, bytes.wrapping_neg()),
+    });
+}
+
 /// What the whole process has allocated since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Calls of `alloc`, `alloc_zeroed` and `realloc`.
+    /// Calls of `alloc`, `alloc_zeroed` and `realloc`, and what was used again (see [`count_reuse`]).
     pub allocations: u64,
     /// Bytes asked for by those calls.
     pub allocated: u64,

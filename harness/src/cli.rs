@@ -263,6 +263,7 @@ fn first_sentence(rendered: &str) -> String {
 
 /// Restarts the program with the allocator that is asked for.
 fn use_allocator(wanted: Backend) -> Result<(), Trouble> {
+    alloc::count_reuse();
     alloc::ensure_backend(wanted).map_err(|error| Trouble::Io(io::Error::other(error)))
 }
 

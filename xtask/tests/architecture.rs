@@ -79,9 +79,12 @@ fn arrows_are_the_allowed_ones() {
     }
     // The harness names every design, and what designs share where a peer is wrapped the same way.
     let harness = allowed.get_mut("harness").unwrap();
-    harness
-        .0
-        .extend(DESIGNS.iter().copied().chain(["cache-table"]));
+    harness.0.extend(
+        DESIGNS
+            .iter()
+            .copied()
+            .chain(["cache-table", "cache-reclaim"]),
+    );
 
     let metadata = metadata(false);
     let members: BTreeSet<String> = metadata

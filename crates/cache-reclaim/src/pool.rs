@@ -9,6 +9,7 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::null_mut;
+use std::sync::OnceLock;
 
 /// Sizes are multiples of this.
 const UNIT: usize = 16;
@@ -31,6 +32,32 @@ struct Class {
 
 struct Pool {
     classes: [Class; CLASSES],
+}
+
+/// What happens to memory here, for who counts allocations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// So many bytes are in use again, without a call to the allocator.
+    Taken(usize),
+    /// So many bytes are kept, and were not given to the allocator.
+    Given(usize),
+    /// So many bytes that were kept go to the allocator now.
+    Emptied(usize),
+}
+
+static OBSERVER: OnceLock<fn(Event)> = OnceLock::new();
+
+/// Has `observer` called at each event from now on, on the thread where it happens. For measurements, which would take
+/// memory that is used again for none at all. The first call counts; returns whether this was it.
+pub fn observe(observer: fn(Event)) -> bool {
+    OBSERVER.set(observer).is_ok()
+}
+
+#[inline]
+fn tell(event: Event) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(event);
+    }
 }
 
 thread_local! {
@@ -81,6 +108,7 @@ pub fn take(layout: Layout) -> *mut u8 {
             // SAFETY: what is in the list was given by `give`, wrote its link, and belongs to this thread alone.
             class.first.set(unsafe { (*first).next });
             class.count.set(class.count.get() - 1);
+            tell(Event::Taken(layout.size()));
         }
         first.cast()
     })
@@ -113,6 +141,7 @@ pub unsafe fn give(memory: *mut u8, layout: Layout) -> bool {
         }
         class.first.set(free);
         class.count.set(class.count.get() + 1);
+        tell(Event::Given(layout.size()));
         true
     })
     .unwrap_or(false)
@@ -132,6 +161,7 @@ impl Pool {
             class.count.set(0);
             while !next.is_null() {
                 let free = next;
+                tell(Event::Emptied(layout.size()));
                 // SAFETY: as in `take`; allocated with this layout.
                 unsafe {
                     next = (*free).next;

@@ -338,3 +338,55 @@ fn what_is_younger_than_the_epoch_in_hand_is_not_over() {
         }
     });
 }
+
+#[test]
+fn the_pool_keeps_what_fits_and_gives_it_back() {
+    use crate::pool::{self, Event};
+    use std::alloc::{Layout, alloc, dealloc};
+    use std::cell::Cell;
+
+    thread_local!(static TOLD: Cell<[usize; 3]> = const { Cell::new([0; 3]) });
+    pool::observe(|event| {
+        let (at, bytes) = match event {
+            Event::Taken(bytes) => (0, bytes),
+            Event::Given(bytes) => (1, bytes),
+            Event::Emptied(bytes) => (2, bytes),
+        };
+        let mut told = TOLD.get();
+        told[at] += bytes;
+        TOLD.set(told);
+    });
+    let layout = |size, align| Layout::from_size_align(size, align).unwrap();
+    for odd in [layout(48, 8), layout(40, 16), layout(1_040, 16)] {
+        assert!(pool::take(odd).is_null());
+        // SAFETY: made with this layout, and freed once, since the pool does not take it.
+        unsafe {
+            let memory = alloc(odd);
+            assert!(!pool::give(memory, odd));
+            dealloc(memory, odd);
+        }
+    }
+    let fits = layout(1_024, 16);
+    // SAFETY: the pool takes the memory over, hands it out once, and takes it again.
+    unsafe {
+        let memory = alloc(fits);
+        assert!(pool::give(memory, fits));
+        assert!(pool::take(layout(512, 16)).is_null());
+        assert_eq!(pool::take(fits), memory);
+        assert!(pool::take(fits).is_null());
+        assert!(pool::give(memory, fits));
+        // It keeps 256 KiB of a size, and the first piece is one of them.
+        let kept = (0..300).filter(|_| {
+            let memory = alloc(fits);
+            let kept = pool::give(memory, fits);
+            if !kept {
+                dealloc(memory, fits);
+            }
+            kept
+        });
+        assert_eq!(kept.count(), 255);
+    }
+    pool::trim();
+    assert!(pool::take(fits).is_null());
+    assert_eq!(TOLD.get(), [1_024, 257 * 1_024, 256 * 1_024]);
+}
