@@ -991,6 +991,7 @@ mod tests {
         assert_eq!(cells[1].name, "TrieWidth/impl=hamt/width=8/mix=r100-4");
         assert!(trie_width(design("hamt256").unwrap(), &[1]).is_empty());
         // Copied paths are as long as the widest node is wide: bytes per write tell the widths apart.
+        alloc::count_reuse();
         let bench = Bench::new(
             Keys::new(20_000, 16),
             64,
