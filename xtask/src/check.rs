@@ -84,6 +84,16 @@ const REFUSE: &str = "allocator_may_return_null=1";
 /// libtest's buffer of a test's output would be reported as a leak.
 const UNBUFFERED: &[&str] = &["--nocapture"];
 
+/// What the sanitizers run of the persistent trie.
+const TRIES: &[&str] = &[
+    "--features",
+    "stats",
+    "--test",
+    "trie",
+    "--test",
+    "conformance",
+];
+
 const ADDRESS: &[Run] = &[
     Run::new("cache-reclaim", "", &["--lib", "--tests"]),
     Run::new("cache-table", "", &["--lib", "--tests"]),
@@ -111,18 +121,7 @@ const ADDRESS: &[Run] = &[
     // Here and below without the pool of freed nodes, which would hide a use after free.
     Run {
         options: "quarantine_size_mb=8",
-        ..Run::new(
-            "cache-persistent-trie",
-            "--cfg sanitizers",
-            &[
-                "--features",
-                "stats",
-                "--test",
-                "trie",
-                "--test",
-                "conformance",
-            ],
-        )
+        ..Run::new("cache-persistent-trie", "--cfg sanitizers", TRIES)
     },
     Run::new("cache-ctrie", "--cfg sanitizers", &["--lib"]),
     // A leak sanitizer takes a word with a hash tag for no address, so what still waits to be freed when the process
@@ -157,18 +156,7 @@ const THREAD: &[Run] = &[
         rest: UNBUFFERED,
         ..Run::new("cache-actor", "", &["--lib", "--tests"])
     },
-    Run::new(
-        "cache-persistent-trie",
-        "--cfg sanitizers",
-        &[
-            "--features",
-            "stats",
-            "--test",
-            "trie",
-            "--test",
-            "conformance",
-        ],
-    ),
+    Run::new("cache-persistent-trie", "--cfg sanitizers", TRIES),
     Run::new(
         "cache-ctrie",
         "--cfg sanitizers",

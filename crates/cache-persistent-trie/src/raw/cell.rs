@@ -384,7 +384,6 @@ impl<K, V, C: Clock, const W: usize> Site<'_, K, V, C, W> {
                     Refusal::Lost => offer = Some(Offer(pointer)),
                     Refusal::Aborted => {
                         // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
-                        // SAFETY: it was in the cell and is no longer; this thread retires it once, and nothing hangs on it.
                         unsafe { self.limbo.retire(&guard, pointer, false) }.discard()
                     }
                 }

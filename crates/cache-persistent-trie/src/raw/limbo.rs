@@ -89,7 +89,7 @@ impl<K, V, const W: usize> Due<'_, K, V, W> {
     /// Leaves the freeing to the next write of the stripe.
     pub(crate) fn discard(self) {}
 
-    /// Frees the batches whose grace period is over. To be called without a guard.
+    /// Has the epochs go on, and frees the batches whose grace period is over. To be called without a guard.
     #[inline]
     pub(crate) fn settle(self) {
         if let Some(stripe) = self.0 {
