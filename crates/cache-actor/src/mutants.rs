@@ -125,11 +125,11 @@ fn assert_killed(mutant: Mutant, test: &str) {
         shipped.is_some_and(|status| status.success()),
         "`{test}` as shipped: {shipped:?}"
     );
-    let broken = run_test(test, Some(mutant), Duration::from_secs(3));
-    assert!(
-        broken.is_none_or(|status| !status.success()),
-        "`{test}` does not catch {mutant:?}"
-    );
+    // Races are given a few attempts: what one schedule hides, the next shows.
+    let caught = (0..10).any(|_| {
+        run_test(test, Some(mutant), Duration::from_secs(3)).is_none_or(|status| !status.success())
+    });
+    assert!(caught, "`{test}` does not catch {mutant:?}");
 }
 
 /// `mutant => the test that catches it`, each a `#[test]` of its own.

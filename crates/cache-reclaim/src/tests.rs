@@ -19,8 +19,9 @@ fn rule(broken: &'static str, check: fn()) {
         check();
     }
     let _on = switch::on(broken);
+    // Races are given a few attempts: what one schedule hides, the next shows.
     assert!(
-        catch_unwind(check).is_err(),
+        (0..10).any(|_| catch_unwind(check).is_err()),
         "the broken variant `{broken}` goes unnoticed"
     );
 }

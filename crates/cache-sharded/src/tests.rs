@@ -20,8 +20,9 @@ fn rule(broken: &'static str, check: fn()) {
         check();
     }
     let _on = switch::on(broken);
+    // Races are given a few attempts: what one schedule hides, the next shows.
     assert!(
-        catch_unwind(check).is_err(),
+        (0..10).any(|_| catch_unwind(check).is_err()),
         "the broken variant `{broken}` goes unnoticed"
     );
 }
@@ -39,7 +40,7 @@ fn expect_refusal(call: impl FnOnce() + Send + 'static) {
         }));
     });
     let outcome = ended
-        .recv_timeout(Duration::from_secs(2))
+        .recv_timeout(Duration::from_secs(5))
         .expect("the call hangs");
     let message = outcome.expect_err("the call is not refused");
     assert!(message.contains(REENTRANT), "{message}");

@@ -308,11 +308,19 @@ pub fn a_panicking_init_releases_the_waiters<D: Design>() {
         let ran = AtomicBool::new(false);
         let answers = threads(THREADS, |thread| {
             set_jitter(round << 4 | thread as u64);
+            // In every second round nobody is before thread 0; in the others, whoever comes first.
+            while round % 2 == 0 && thread > 0 && !ran.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
             catch_unwind(AssertUnwindSafe(|| {
                 map.get_or_insert_with(key(), || {
-                    jitter();
                     if thread == 0 {
                         ran.store(true, Ordering::Relaxed);
+                    }
+                    // The others come in meanwhile, and wait where the design makes them wait.
+                    (0..8).for_each(|_| std::thread::yield_now());
+                    jitter();
+                    if thread == 0 {
                         std::panic::resume_unwind(Box::new("planned"));
                     }
                     thread as u64
