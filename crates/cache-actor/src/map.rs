@@ -230,6 +230,13 @@ impl<K, V, S> Map<K, V, S> {
         self.shared.routing
     }
 
+    /// Tells how many handles are left, without being one.
+    #[cfg(test)]
+    pub(crate) fn handles(&self) -> impl Fn() -> usize + use<K, V, S> {
+        let shared = Arc::downgrade(&self.shared);
+        move || shared.strong_count()
+    }
+
     /// Runs `f` on one owner's thread and waits for its answer.
     pub(crate) fn ask<F, R>(&self, owner: usize, f: F) -> R
     where

@@ -253,9 +253,9 @@ fn dropping_the_map_drains_the_mailboxes() {
         // All of these wait behind the destructor.
         (0..200_u64).for_each(|key| map.insert(key % 50, Gated(Counted::new(&living), None)));
         (0..20_u64).for_each(|key| map.remove(key));
-        let shared = Arc::downgrade(&map.shared);
+        let handles = map.handles();
         let dropped = thread::spawn(move || drop(map));
-        while shared.strong_count() > 0 {
+        while handles() > 0 {
             thread::yield_now();
         }
         thread::sleep(Duration::from_millis(20));
