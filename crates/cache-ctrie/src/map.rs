@@ -453,10 +453,11 @@ where
         F: FnMut(usize, Option<&V>),
     {
         let guard = epoch::pin();
-        let hashed = keys.into_iter().map(|key| (self.hasher.hash_one(key), key));
-        self.trie.find_batch(&guard, hashed, |i, leaf| {
-            f(i, leaf.map(|leaf| leaf.value()))
-        });
+        let hash = |key: &Q| self.hasher.hash_one(key);
+        self.trie
+            .find_batch(&guard, keys.into_iter(), hash, |i, leaf| {
+                f(i, leaf.map(|leaf| leaf.value()))
+            });
     }
 
     /// The values for `keys`, in order, all of one moment. As [`get_batch_with`](Map::get_batch_with).

@@ -105,9 +105,10 @@ where
         I: IntoIterator<Item = &'k Q>,
         F: FnMut(usize, Option<&V>),
     {
-        let hashed = keys.into_iter().map(|key| (self.hasher.hash_one(key), key));
-        self.view
-            .find_batch(hashed, |i, leaf| f(i, leaf.map(|leaf| leaf.value())));
+        let hash = |key: &Q| self.hasher.hash_one(key);
+        self.view.find_batch(keys.into_iter(), hash, |i, leaf| {
+            f(i, leaf.map(|leaf| leaf.value()))
+        });
     }
 }
 

@@ -1265,14 +1265,15 @@ impl<K: Shared, V: Shared> Trie<K, V> {
     pub(crate) fn find_batch<'g, 'k, Q>(
         &self,
         guard: &'g Guard,
-        keys: impl Iterator<Item = (u64, &'k Q)>,
+        keys: impl Iterator<Item = &'k Q>,
+        hash: impl Fn(&Q) -> u64,
         f: impl FnMut(usize, Option<&'g Leaf<K, V>>),
     ) where
         K: Borrow<Q>,
         Q: Eq + ?Sized + 'k,
     {
         // SAFETY: alive for as long as the guard, and frozen.
-        unsafe { find_batch_below(&Frozen, self.freeze(guard), self.bits, keys, f) }
+        unsafe { find_batch_below(&Frozen, self.freeze(guard), self.bits, keys, hash, f) }
     }
 }
 
@@ -1379,7 +1380,8 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
     world: &W,
     top: Array<'g>,
     bits: u32,
-    keys: impl Iterator<Item = (u64, &'k Q)>,
+    mut keys: impl Iterator<Item = &'k Q>,
+    hash: impl Fn(&Q) -> u64,
     mut f: impl FnMut(usize, Option<&'g Leaf<K, V>>),
 ) where
     W: World,
@@ -1387,21 +1389,31 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
     V: 'g,
     Q: Eq + ?Sized + 'k,
 {
-    let mut keys = keys.fuse();
+    // The keys of the next group, whose bytes are asked for a group before they are hashed. (A reference to a `str`, a
+    // slice or a plain value points to these bytes; where a key owns them elsewhere, to the line with their address.)
+    let mut ahead: [Option<&'k Q>; GROUP] = [None; GROUP];
+    let mut fetch = |ahead: &mut [Option<&'k Q>; GROUP]| {
+        let places = ahead.iter_mut().zip(keys.by_ref());
+        places
+            .map(|(place, key)| {
+                prefetch(std::ptr::from_ref(key).cast::<u8>());
+                *place = Some(key);
+            })
+            .count()
+    };
     let mut base = 0;
-    loop {
+    let mut filled = fetch(&mut ahead);
+    while filled > 0 {
         let mut lanes: [Option<(u64, &'k Q, &'g Slot)>; GROUP] = [None; GROUP];
-        let mut filled = 0;
-        for (hash, key) in keys.by_ref().take(GROUP) {
+        for (lane, key) in lanes.iter_mut().zip(&ahead[..filled]) {
+            let key = key.expect("filled");
+            let hash = hash(key);
             // SAFETY: the root array has `1 << bits` slots.
             let slot = unsafe { top.slot_unchecked(top_digit(hash, bits)) };
             prefetch(slot);
-            lanes[filled] = Some((hash, key, slot));
-            filled += 1;
+            *lane = Some((hash, key, slot));
         }
-        if filled == 0 {
-            return;
-        }
+        let next = if filled < GROUP { 0 } else { fetch(&mut ahead) };
         let mut words = [Word::EMPTY; GROUP];
         let mut guessed = [false; GROUP];
         let mut walking: [u8; GROUP] = std::array::from_fn(|i| i as u8);
@@ -1472,6 +1484,7 @@ unsafe fn find_batch_below<'g, 'k, W, K, V, Q>(
             f(base + i, found);
         }
         base += filled;
+        filled = next;
     }
 }
 
@@ -1527,14 +1540,15 @@ impl<K, V> View<K, V> {
     /// Looks all keys up; calls `f` with each position and what was found there.
     pub(crate) fn find_batch<'v, 'k, Q>(
         &'v self,
-        keys: impl Iterator<Item = (u64, &'k Q)>,
+        keys: impl Iterator<Item = &'k Q>,
+        hash: impl Fn(&Q) -> u64,
         f: impl FnMut(usize, Option<&'v Leaf<K, V>>),
     ) where
         K: Borrow<Q>,
         Q: Eq + ?Sized + 'k,
     {
         // SAFETY: claimed by the view for as long as it is borrowed.
-        unsafe { find_batch_below(&Frozen, self.top(), self.bits, keys, f) }
+        unsafe { find_batch_below(&Frozen, self.top(), self.bits, keys, hash, f) }
     }
 
     /// The number of entries.

@@ -98,8 +98,8 @@ impl Numbers {
     fn batch(&self, keys: &[u64]) -> Vec<Option<u64>> {
         let mut answers = Vec::new();
         let guard = epoch::pin();
-        let hashed = keys.iter().map(|key| ((self.hash)(*key), key));
-        self.trie.find_batch(&guard, hashed, |_, leaf| {
+        let hash = |key: &u64| (self.hash)(*key);
+        self.trie.find_batch(&guard, keys.iter(), hash, |_, leaf| {
             answers.push(leaf.map(|leaf| *leaf.value()))
         });
         answers

@@ -465,17 +465,30 @@ unsafe fn batch<'k, K, V, Q: ?Sized + 'k, const W: usize>(
 ) {
     let mut group = Group::new();
     let mut wanted: [Option<&Q>; GROUP] = [None; GROUP];
+    let mut ahead: [Option<&Q>; GROUP] = [None; GROUP];
+    // The keys of the next group, whose bytes are asked for a group before they are hashed. (A reference to a `str`, a
+    // slice or a plain value points to these bytes; where a key owns them elsewhere, to the line with their address.)
+    let mut fetch = |ahead: &mut [Option<&'k Q>; GROUP]| {
+        ahead
+            .iter_mut()
+            .zip(keys.by_ref())
+            .map(|(place, key)| {
+                read::prefetch(ptr::from_ref(key).cast::<u8>());
+                *place = Some(key);
+            })
+            .count()
+    };
     let mut first = 0;
+    let mut count = fetch(&mut ahead);
     loop {
-        let mut count = 0;
-        while count < GROUP {
-            let Some(key) = keys.next() else { break };
+        std::mem::swap(&mut wanted, &mut ahead);
+        for (lane, key) in wanted[..count].iter().enumerate() {
+            let Some(key) = key else { continue };
             let hash = hash(key);
-            group.hash[count] = hash;
-            group.root[count] = root_of(hash);
-            wanted[count] = Some(key);
-            count += 1;
+            group.hash[lane] = hash;
+            group.root[lane] = root_of(hash);
         }
+        let next = if count < GROUP { 0 } else { fetch(&mut ahead) };
         // SAFETY: the caller's.
         unsafe { group.walk(count) };
         for (lane, key) in wanted[..count].iter().enumerate() {
@@ -496,7 +509,8 @@ unsafe fn batch<'k, K, V, Q: ?Sized + 'k, const W: usize>(
             f(first + lane, value);
         }
         first += count;
-        if count < GROUP {
+        count = next;
+        if count == 0 {
             return;
         }
     }

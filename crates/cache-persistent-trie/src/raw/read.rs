@@ -255,6 +255,14 @@ impl<K, V, const W: usize> Group<K, V, W> {
                     }
                     going += 1;
                     prefetch(slot[lane]);
+                    if in_node::<K, V>() && lanes[going - 1] & 0x80 != 0 {
+                        // The leaf itself, which may lie across two lines.
+                        prefetch(
+                            slot[lane]
+                                .cast::<u8>()
+                                .wrapping_add(size_of::<Leaf<K, V>>() - 1),
+                        );
+                    }
                 }
             }
             // Second step: from the slot to the child.
@@ -264,7 +272,9 @@ impl<K, V, const W: usize> Group<K, V, W> {
                 if lanes[at] & 0x80 != 0 {
                     // SAFETY: set in the first step.
                     self.leaf[lane] = unsafe { Node::<K, V, W>::leaf_at(slot[lane]) };
-                    prefetch(self.leaf[lane]);
+                    if !in_node::<K, V>() {
+                        prefetch(self.leaf[lane]);
+                    }
                 } else {
                     // SAFETY: set in the first step.
                     node[lane] = unsafe { (*slot[lane]).cast() };
