@@ -66,12 +66,12 @@
 //!
 //! | operation | time | allocates |
 //! |---|---|---|
-//! | `get`, `contains_key` | O(log n), base 16 | nothing |
+//! | `get`, `contains_key` | O(log n), base 64 | nothing |
 //! | `insert`, present key | O(log n) | one leaf |
-//! | `insert`, new key | O(log n) | one leaf; now and then a bigger bucket (64 to 288 bytes) |
+//! | `insert`, new key | O(log n) | one leaf; now and then a bigger bucket (64 to 1,056 bytes) |
 //! | `remove` | O(log n) | one small node for a moment |
 //! | `snapshot`, `fork` | O(1) | one small box |
-//! | first write to an array after a snapshot | + O(width): 16, buckets to 32, the root 256 | a copy of that array |
+//! | first write to an array after a snapshot | + O(width): 64, buckets to 128, the root 256 | a copy of that array |
 //! | `len` | O(part changed since the last count); O(1) if none | at most one small box |
 //! | `get_batch` of m | O(m log n), cache misses overlapped 32 at a time | the answer |
 //! | `clear` | O(1), and O(n) freeing after a grace period | an empty root, 2 KiB |
@@ -85,10 +85,10 @@
 //! The trie of Prokopec, Bronson, Bagwell and Odersky (*Concurrent Tries with Efficient Non-Blocking Snapshots*, PPoPP
 //! 2012) on another carrier. There, each branch goes through an I-node (mutable, one pointer and a generation) to a
 //! C-node (immutable, packed): two dependent memory accesses per level, and a new C-node for each insertion. Here an
-//! array is sixteen I-nodes of one generation side by side: one access per level, and a write replaces one word.
+//! array is 64 I-nodes of one generation side by side: one access per level, and a write replaces one word.
 //!
-//! The lowest arrays are *buckets*: up to 32 slots that are probed in order instead of indexed by a digit, so that the
-//! last two levels of a trie of digits become one, and sparse arrays need no sixteen slots. A slot's word carries
+//! The lowest arrays are *buckets*: up to 128 slots that are probed in order instead of indexed by a digit, so that the
+//! last two levels of a trie of digits become one, and sparse arrays need no 64 slots. A slot's word carries
 //! sixteen bits of its entry's hash, so a probe looks at leaves only where these agree. Each slot is an I-node as
 //! before.
 //!
@@ -100,13 +100,13 @@
 //!                        | (descriptor) |                                                  |  8 bits of the hash
 //!                        +--------------+                        +-------------------------+
 //!                                                                v
-//!   array, 16 slots, generation 7                             +----------------------------------------------+
+//!   array, 64 slots, generation 7                             +----------------------------------------------+
 //!                                                             | prev count | gen 7 | size | . | o | ... | o  |
 //!                                                             +---------------------------------|---------|--+
-//!                                                                  4 bits of the hash           |         |
+//!                                                                  6 bits of the hash           |         |
 //!                    +--------------------------------------------------------------------------+         |
 //!                    v                                                                                    v
-//!   bucket, 4 to 32 slots, generation 5 (not written to since a snapshot)                 leaf   (as below)
+//!   bucket, 4 to 128 slots, generation 5 (not written to since a snapshot)                leaf   (as below)
 //!        +------------------------------------------------------------+
 //!        | prev count | gen 5 | size | a3:o | tomb | a3:o | . | 5f:o  |      probed from where the tag says
 //!        +-------------------------------|--------------------|-------+

@@ -135,7 +135,7 @@ where
 {
     /// Runs `f` on the value stored for `key` and returns its result.
     ///
-    /// Linearizable. O(log n) with base 16, no allocation, no write to shared memory. No lock is held: `f` may call
+    /// Linearizable. O(log n) with base 64, no allocation, no write to shared memory. No lock is held: `f` may call
     /// anything. While it runs nothing that any thread retires is freed, so it should not run for long; take a
     /// [snapshot](Map::snapshot) for that.
     ///

@@ -363,7 +363,7 @@ fn in_flight(root: *mut Root) -> bool {
 impl<K, V> Trie<K, V> {
     /// An empty trie whose root array has `1 << bits` slots.
     pub(crate) fn new(bits: u32) -> Self {
-        assert!((BITS..=16).contains(&bits), "root widths are 16 to 65,536");
+        assert!((4..=16).contains(&bits), "root widths are 16 to 65,536");
         let generation = next_generation();
         Self::of(
             Array::allocate(generation, 1 << bits).word(),
@@ -1355,7 +1355,7 @@ fn spread(generation: u64, items: &[(Word, u64)], used: u32, inner: &mut Vec<Wor
             ([], _) => continue,
             ([(only, _)], _) => *only,
             (_, Some(width)) => bucket(generation, width, group.iter().map(|(word, _)| *word)),
-            // More than sixteen different hashes differ in a digit that is still to come.
+            // More different hashes than a bucket holds differ in a digit that is still to come.
             (_, None) => spread(generation, &group, used + BITS, inner),
         };
         if word.kind() == ARRAY {
