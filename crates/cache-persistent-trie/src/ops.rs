@@ -299,8 +299,9 @@ macro_rules! shared_methods {
             /// Frees what was removed and is out of everyone's sight, and returns whether nothing is left waiting.
             ///
             /// Writes do this by the way, some dozens of writes late. A map that is not written to any more keeps what
-            /// it removed last until it is dropped, or until this is called. `false` means that some thread is in the
-            /// middle of an operation on a map of this crate (as the caller is, inside a closure).
+            /// it removed last until it is dropped, or until this is called. Memory of nodes that the calling thread
+            /// keeps for its next writes goes back to the allocator, too. `false` means that some thread is in the
+            /// middle of an operation on a map of this crate or of `cache-ctrie` (as the caller is, inside a closure).
             pub fn reclaim(&self) -> bool {
                 self.raw.reclaim()
             }

@@ -3,8 +3,8 @@
 //! A write to a structure of many nodes frees as much as it allocates, a grace period later, and what was just freed is
 //! in the cache; a general allocator hands out what has been cold for long. Knows nothing of what is stored in it.
 //!
-//! What is kept is bounded: for each thread, and each of the sizes it uses, 256 KiB at most. It goes back to
-//! the allocator when the thread ends, or by [`trim`].
+//! What is kept is bounded: for each thread 256 KiB of each size, and 2 MiB in all. It goes back to the allocator when
+//! the thread ends, or by [`trim`].
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -17,8 +17,10 @@ const UNIT: usize = 16;
 const CLASSES: usize = 64;
 /// As much as a few rounds of reclamation free; what exceeds it goes back to the allocator.
 const KEPT_BYTES: usize = 256 << 10;
-/// The same for small pieces.
+/// The same as a number of pieces, which is less where these are small.
 const KEPT: usize = 1_024;
+/// The bytes of all sizes together.
+const KEPT_IN_ALL: usize = 2 << 20;
 
 /// A piece of free memory.
 struct Free {
@@ -32,6 +34,8 @@ struct Class {
 
 struct Pool {
     classes: [Class; CLASSES],
+    /// What all classes keep.
+    bytes: Cell<usize>,
 }
 
 /// What happens to memory here, for who counts allocations.
@@ -69,6 +73,7 @@ thread_local! {
                     count: Cell::new(0),
                 }
             }; CLASSES],
+            bytes: Cell::new(0),
         }
     };
 }
@@ -108,6 +113,7 @@ pub fn take(layout: Layout) -> *mut u8 {
             // SAFETY: what is in the list was given by `give`, wrote its link, and belongs to this thread alone.
             class.first.set(unsafe { (*first).next });
             class.count.set(class.count.get() - 1);
+            pool.bytes.set(pool.bytes.get() - layout.size());
             tell(Event::Taken(layout.size()));
         }
         first.cast()
@@ -129,9 +135,11 @@ pub unsafe fn give(memory: *mut u8, layout: Layout) -> bool {
     let kept = kept(class);
     POOL.try_with(|pool| {
         let class = &pool.classes[class];
-        if class.count.get() >= kept {
+        let bytes = pool.bytes.get() + layout.size();
+        if class.count.get() >= kept || bytes > KEPT_IN_ALL {
             return false;
         }
+        pool.bytes.set(bytes);
         let free = memory.cast::<Free>();
         // SAFETY: large enough, aligned, and handed over by the caller.
         unsafe {
@@ -154,6 +162,7 @@ pub fn trim() {
 
 impl Pool {
     fn empty(&self) {
+        self.bytes.set(0);
         for (i, class) in self.classes.iter().enumerate() {
             let layout =
                 Layout::from_size_align((i + 1) * UNIT, UNIT).expect("small and a power of two");

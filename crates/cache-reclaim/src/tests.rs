@@ -390,4 +390,21 @@ fn the_pool_keeps_what_fits_and_gives_it_back() {
     pool::trim();
     assert!(pool::take(fits).is_null());
     assert_eq!(TOLD.get(), [1_024, 257 * 1_024, 256 * 1_024]);
+
+    // Of many sizes it keeps 2 MiB, and less than one piece short of that.
+    for size in (16..=1_024).step_by(16).map(|size| layout(size, 16)) {
+        for _ in 0..300 {
+            // SAFETY: as above.
+            unsafe {
+                let memory = alloc(size);
+                if !pool::give(memory, size) {
+                    dealloc(memory, size);
+                }
+            }
+        }
+    }
+    TOLD.set([0; 3]);
+    pool::trim();
+    let [.., kept] = TOLD.get();
+    assert!(((2 << 20) - 1_024..=2 << 20).contains(&kept), "{kept}");
 }
