@@ -172,12 +172,74 @@ unsafe fn follow<'g>(
 
 /// The entry for `key` below a root array.
 ///
+/// This is the way that nearly all lookups take, through committed words alone, and kept so short that a processor has
+/// the next lookup's loads under way while it waits for this one's. Whatever is rarer begins again in [`find_odd`].
+///
 /// # Safety
 ///
 /// The array is alive for `'g` with all that it owns: a guard is older than the read that found it (live world), or
 /// the caller has a claim on it (frozen world). `K` and `V` are the types of the nodes.
 #[inline]
 unsafe fn find_below<'g, W, K, V, Q>(
+    world: &W,
+    top: Array<'g>,
+    bits: u32,
+    hash: u64,
+    key: &Q,
+) -> Option<&'g Leaf<K, V>>
+where
+    W: World,
+    K: Borrow<Q>,
+    Q: Eq + ?Sized,
+{
+    /// As many slots of a bucket; a longer probe is rare.
+    const QUICK: usize = 4;
+    // SAFETY: the root array has `1 << bits` slots; the words that are followed are clean, so that their nodes are
+    // alive for as long as the array; kinds are tested.
+    unsafe {
+        let mut word = top.slot_unchecked(top_digit(hash, bits)).load();
+        let mut used = bits;
+        while word.is_digit_array() {
+            word = word.array().digit(hash, used).load();
+            used += BITS;
+        }
+        if word.tags() == ARRAY {
+            let (bucket, width) = (word.array(), word.bucket_width());
+            for slot in bucket.probe(width, hash).take(QUICK) {
+                let word = slot.load();
+                if word.may_be(hash) {
+                    if word.tags() == LEAF
+                        && let Some(leaf) = word.leaf::<K, V>()
+                        && leaf.hash == hash
+                        && leaf.key().borrow() == key
+                    {
+                        return Some(leaf);
+                    }
+                    break;
+                }
+                if word == Word::EMPTY {
+                    return None;
+                }
+                if word.is_tentative() {
+                    break;
+                }
+            }
+        } else if word.tags() == LEAF {
+            let leaf = word.leaf::<K, V>()?;
+            return (leaf.hash == hash && leaf.key().borrow() == key).then_some(leaf);
+        }
+        find_odd(world, top, bits, hash, key)
+    }
+}
+
+/// As [`find_below`], through words of every kind.
+///
+/// # Safety
+///
+/// As for `find_below`.
+#[cold]
+#[inline(never)]
+unsafe fn find_odd<'g, W, K, V, Q>(
     world: &W,
     top: Array<'g>,
     bits: u32,
