@@ -223,6 +223,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         "by-impl.txt",
         "table.txt",
         "machine.txt",
+        "machine.json",
         "plan.json",
         report::STUDY_LOCKS,
     ] {

@@ -272,6 +272,11 @@
 //! must catch. `cargo run --release -p cache-ctrie --example soak` writes from eight threads under a snapshot per
 //! millisecond.
 
+/// Runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeExamples;
+
 mod map;
 mod mutants;
 mod node;
