@@ -17,7 +17,7 @@ use crate::sweep::Args;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Profile {
-    /// Under three minutes on two cores: 100,000 keys, 6 rounds.
+    /// Under three minutes on two cores: 50,000 keys, 6 rounds.
     Quick,
     /// The figures to decide by: 1,000,000 keys, 8 rounds, some 40 minutes on two cores.
     Standard,
@@ -161,7 +161,7 @@ impl Plan {
     pub(crate) fn draft(args: &Args, machine: &Machine) -> Result<Plan> {
         let profile = args.profile.unwrap_or(Profile::Quick);
         let (keys, count, benchtime, small) = match profile {
-            Profile::Quick => (100_000, 6, format!("{QUICK_SAMPLE_MS}ms"), "5ms"),
+            Profile::Quick => (50_000, 6, format!("{QUICK_SAMPLE_MS}ms"), "5ms"),
             Profile::Standard => (1_000_000, 8, "100ms".to_owned(), "20ms"),
             Profile::Publication => (1_000_000, 20, "1s".to_owned(), "200ms"),
         };
