@@ -126,7 +126,7 @@ fn the_headline_is_spliced_from_the_first_reference_set() {
         "{readme}"
     );
     assert!(
-        readme.contains("Medians of 6 rounds with 2 threads on Example CPU (linux), 100000 keys"),
+        readme.contains("Medians of 6 rounds with 2 threads on Example CPU (linux), 50000 keys"),
         "{readme}"
     );
     assert!(
