@@ -29,7 +29,7 @@ pub(crate) enum Profile {
 const QUICK_SAMPLE_MS: u64 = 25;
 
 /// What the quick profile may take by the harness's estimate. The estimate knows nothing of busy neighbours: the same
-/// sweep has taken 1.7 times as long here.
+/// sweep has taken 1.5 times as long here.
 const QUICK_BUDGET_MS: f64 = 95_000.0;
 
 /// What `--allocator` can be; a cell that compares them is measured under each.
